@@ -1,0 +1,113 @@
+"""The command line: a table of commands, each in a file of its own, imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from certify import __version__
+from certify.cli.commands import COMMANDS
+from certify.errors import (
+    EXIT_CODES,
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    EXIT_USAGE,
+    CertifyError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises our own error, so that a usage error has the same form as every other one."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UsageError(message, where=self.prog, hint=f"{self.prog} --help")
+
+
+def _top_help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [
+        "usage: certify COMMAND [options]",
+        "",
+        "  certify run qwen3-235b --backend fsdp2      certify a recipe on this machine",
+        "  certify check-env                           does this stack fit together?",
+        "  certify COMMAND --help                      options and examples of one command",
+        "",
+        "commands:",
+        *(f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()),
+        "",
+        "exit codes:",
+        *(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()),
+    ]
+    return "\n".join(lines)
+
+
+def _fail(error: CertifyError, command: str, as_json: bool) -> int:
+    if as_json:
+        # One document on stdout, also on failure (ARCHITECTURE, "Command line").
+        print(
+            json.dumps(
+                {"schema": f"certify.{command}/1", "error": error.as_json()}, ensure_ascii=False
+            )
+        )
+    print(error, file=sys.stderr)
+    return error.exit_code
+
+
+def _unknown(name: str) -> UsageError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=3, cutoff=0.5)
+    hint = f"did you mean: {', '.join(near)}?" if near else "certify --help lists the commands"
+    return UsageError(f"unknown command {name!r}", where="certify", hint=hint)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code (meanings in `certify.errors.EXIT_CODES`)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in words
+    name = words[0] if words else "--help"
+    if name in ("-h", "--help", "help"):
+        print(_top_help())
+        return EXIT_PASS if words else EXIT_USAGE
+    if name in ("--version", "-V"):
+        print(f"certify {__version__}")
+        return EXIT_PASS
+    try:
+        if name not in COMMANDS:
+            raise _unknown(name)
+        module = import_module(COMMANDS[name].module)
+        parser = _Parser(
+            prog=f"certify {name}",
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(parser)
+        code: int = module.run(parser.parse_args(words[1:]))
+        sys.stdout.flush()
+        return code
+    except CertifyError as error:
+        return _fail(error, name, as_json)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our stdout went away (certify ... | head): nothing left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PASS
+    except Exception as error:
+        if os.environ.get("CERTIFY_DEBUG"):
+            raise
+        from certify.cli.defect import report_defect
+
+        report_defect(error, name, as_json)
+        return EXIT_INTERNAL

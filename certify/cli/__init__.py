@@ -92,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             allow_abbrev=False,
         )
         module.add_arguments(parser)
-        code: int = module.run(parser.parse_args(words[1:]))
+        args = parser.parse_args(words[1:])
+        args.words = words  # as typed, for what a person is told to type again
+        code: int = module.run(args)
         sys.stdout.flush()
         return code
     except CertifyError as error:

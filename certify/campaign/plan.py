@@ -1,0 +1,74 @@
+"""The plan: what both sides must do, fixed before either is launched (CRITERIA, principle 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from certify.recipes.schedule import learning_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from certify.campaign.specs import Inputs
+
+SCHEMA = "certify.plan/1"
+
+
+def build_plan(
+    inputs: Inputs,
+    *,
+    scale: str,
+    stage: str,
+    criteria: Mapping[str, str],
+    runs: Mapping[str, str],
+) -> dict[str, Any]:
+    """The plan as JSON. runs: phase -> run id; criteria: version and sha256 of the file.
+
+    The learning rates are computed here from the schedule's definition, and the batch digests
+    were computed by the preparation without the runner's sampler.
+    """
+    training = inputs.training()
+    steps = [
+        {"step": step, "lr": learning_rate(training, step), **_planned_batch(inputs, step)}
+        for step in range(1, training.steps + 1)
+    ]
+    return {
+        "schema": SCHEMA,
+        "campaign_id": inputs.campaign_id,
+        "recipe_id": inputs.recipe_id,
+        "scale": scale,
+        "stage": stage,
+        "device": inputs.device,
+        "precision": "fp32",
+        "moe": inputs.hf_config.get("num_experts") is not None,
+        "criteria": dict(criteria),
+        "runs": dict(runs),
+        "expected": {
+            "weights_digest": inputs.prepared["weights_digest"],
+            "steps": steps,
+            "effective": {
+                "beta1": training.beta1,
+                "beta2": training.beta2,
+                "eps": training.eps,
+                "weight_decay": training.weight_decay,
+                "clip_grad": training.clip_grad,
+                "num_parameters": inputs.prepared["num_parameters"],
+                "num_layers": inputs.hf_config["num_hidden_layers"],
+                "hidden_size": inputs.hf_config["hidden_size"],
+                "aux_loss_coef": training.aux_loss_coef,
+                "aux_loss_formula": training.aux_loss_formula,
+            },
+        },
+        "resume": {
+            "save_step": inputs.scaled.resume["save_step"],
+            "steps": inputs.scaled.resume["steps"],
+            "save_point": inputs.scaled.resume["save_point"],
+            "controls": list(inputs.scaled.resume["controls"]),
+        },
+    }
+
+
+def _planned_batch(inputs: Inputs, step: int) -> dict[str, Any]:
+    batch = inputs.prepared["batches"][step - 1]
+    keys = ("tokens", "supervised_tokens", "tokens_sha256", "mask_sha256")
+    return {"batch": step - 1, **{key: batch[key] for key in keys}}

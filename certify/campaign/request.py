@@ -1,0 +1,111 @@
+"""What was asked for, resolved: recipe, scale, device, data and options of one campaign."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from certify import __version__
+from certify.errors import CannotJudgeError, UsageError
+from matrices import files
+
+if TYPE_CHECKING:
+    from certify.recipes.scale import ScaledRecipe
+
+SCALES = ("tiny",)
+# Distributions whose version decides a trajectory.
+TRAINING_PACKAGES = ("torch", "transformers", "megatron-core", "numpy", "tokenizers", "safetensors")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One campaign as asked for. recipe, public: the published facts and the model's public
+    configuration; scale: the parsed scale file; fault: (side, name) or None."""
+
+    recipe_id: str
+    backend: str
+    stage: str
+    scale_name: str
+    device: str
+    recipe: dict[str, Any]
+    public: dict[str, Any]
+    scale: dict[str, Any]
+    scaled: ScaledRecipe
+    data_path: str | None
+    tokenizer_path: str | None
+    phases: tuple[str, ...]
+    fault: tuple[str, str] | None
+    versions: dict[str, str]
+    command: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Digest by which an interrupted campaign of the same request is found again."""
+        parts = {
+            "certify": __version__,
+            "recipe": self.recipe_id,
+            "backend": self.backend,
+            "stage": self.stage,
+            "scale": self.scale,
+            "device": self.device,
+            "public": self.public,
+            "data": _identity(self.data_path),
+            "tokenizer": _identity(self.tokenizer_path),
+            "phases": self.phases,
+            "fault": self.fault,
+            "versions": self.versions,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _identity(path: str | None) -> list[list[Any]] | None:
+    """Names, sizes and times of the files at a path: enough to see that input changed."""
+    if path is None:
+        return None
+    root = Path(path)
+    found = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
+    return [[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in found]
+
+
+def training_versions() -> dict[str, str]:
+    """Versions of what trains, from package metadata. Raises UsageError for a missing one."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {"python": platform.python_version()}
+    for name in TRAINING_PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            raise UsageError(
+                f"{name} is not installed",
+                where="certify run",
+                expected="the extra 'run'",
+                hint='pip install "ascend-certify[run]"',
+            ) from None
+    return versions
+
+
+def choose_scale(name: str) -> tuple[str, str]:
+    """(scale, why). ``auto`` takes the largest scale that this version can run here.
+
+    Raises CannotJudgeError for a scale that this version does not run.
+    """
+    if name == "auto":
+        return "tiny", "the largest scale this version runs without the recipe's cluster"
+    if name not in SCALES:
+        raise CannotJudgeError(
+            f"scale {name!r} cannot be run by this version",
+            where="--scale",
+            expected=f"one of auto, {', '.join(SCALES)}",
+            hint="certify run RECIPE --scale tiny",
+        )
+    return name, "as asked for"
+
+
+def load_scale(name: str) -> dict[str, Any]:
+    """A parsed file of ``matrices/scales``."""
+    return files.read_toml(f"scales/{name}.toml")

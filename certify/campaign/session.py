@@ -1,0 +1,166 @@
+"""One call of ``certify run``: find the interrupted campaign or create one, lock it, drive it."""
+
+from __future__ import annotations
+
+import fcntl
+import secrets
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from certify.campaign import estimate
+from certify.campaign.driver import Driver
+from certify.campaign.layout import Layout
+from certify.campaign.phases import PHASES
+from certify.campaign.state import CampaignState, PhaseState, read_state, write_state
+from certify.campaign.work import write_recipe
+from certify.criteria.load import load_criteria
+from certify.errors import InfrastructureError, UsageError
+from certify.store import NewCampaign, RunToReserve, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from certify.campaign.progress import Progress
+    from certify.campaign.request import Request
+    from certify.store.campaigns import Store
+
+
+@dataclass
+class Session:
+    """home: state folder; out: folder asked for with ``--out``; fresh: continue nothing."""
+
+    request: Request
+    home: Path
+    out: Path | None
+    fresh: bool
+    progress: Progress
+    layout: Layout | None = None
+
+    def run(self) -> dict[str, Any] | None:
+        """Returns the judge's document, None when the judge was not among the phases."""
+        with open_store(home=self.home) as store:
+            state = self._find(store)
+            if state is None:
+                state = self._create(store)
+            else:
+                state = self._continued(state, store)
+            assert self.layout is not None
+            with _locked(self.layout.root):
+                write_state(state, self.layout.state)
+                driver = Driver(self.request, self.layout, state, store, self.progress, self.home)
+                if not self.layout.recipe.exists():
+                    write_recipe(driver)
+                self.progress.say(f"campaign {state.id} in {self.layout.root}")
+                return driver.run()
+
+    def _find(self, store: Store) -> CampaignState | None:
+        """The interrupted campaign of the same request: in ``--out``, or the store's newest."""
+        if self.out is not None:
+            self.layout = Layout(self.out)
+            return self._in_folder(self.layout)
+        if self.fresh:
+            return None
+        campaign = store.find_interrupted(self.request.key)
+        if campaign is None:
+            return None
+        layout = Layout(Path(campaign.folder))
+        if not layout.state.exists():
+            return None  # its folder was deleted: nothing is left to continue
+        self.layout = layout
+        return read_state(layout.state)
+
+    def _in_folder(self, layout: Layout) -> CampaignState | None:
+        root = layout.root
+        if root.exists() and not root.is_dir():
+            raise UsageError("not a folder", where=f"--out {root}", expected="a folder")
+        if not root.exists() or not any(root.iterdir()):
+            return None
+        if not layout.state.exists():
+            raise UsageError(
+                "the folder is not empty and holds no campaign",
+                where=f"--out {root}",
+                hint="name a new or empty folder",
+            )
+        state = read_state(layout.state)
+        if state.key != self.request.key or state.status == "completed" or self.fresh:
+            what = "a finished campaign" if state.status == "completed" else "another campaign"
+            raise UsageError(
+                f"the folder holds {what} ({state.id})",
+                where=f"--out {root}",
+                expected="an empty folder, or an interrupted campaign of the same command",
+                hint="name a new folder",
+            )
+        return state
+
+    def _continued(self, state: CampaignState, store: Store) -> CampaignState:
+        done = [p.name for p in state.phases if p.status == "completed"]
+        self.progress.say(
+            f"continuing {state.id} ({state.status}); already done: {', '.join(done) or 'nothing'}"
+        )
+        for phase in state.phases:
+            # What was cut off or failed is run again, under a new run id.
+            if phase.status in ("running", "interrupted", "failed"):
+                state = state.with_phase(phase.name, status="pending", reason="")
+        store.resume_campaign(state.id)
+        return state
+
+    def _create(self, store: Store) -> CampaignState:
+        """Reserve a campaign and all its runs, before anything is launched."""
+        r = self.request
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        identity = f"{r.recipe_id}-{stamp}-{secrets.token_hex(2)}"
+        if self.layout is None:
+            self.layout = Layout(self.home / "campaigns" / identity)
+        estimate.check_disk(self.layout.root, estimate.disk_mb(r.scale, r.phases))
+        state = CampaignState(
+            id=identity,
+            recipe_id=r.recipe_id,
+            backend=r.backend,
+            scale=r.scale_name,
+            device=r.device,
+            stage=r.stage,
+            status="running",
+            key=r.key,
+            created_unix_s=time.time(),
+            command=r.command,
+            phases=tuple(PhaseState(n, run_id=f"{identity}-{n}") for n in r.phases),
+            inject=r.fault[1] if r.fault else None,
+            options={"data": r.data_path, "tokenizer": r.tokenizer_path},
+        )
+        criteria = load_criteria()
+        write_state(state, self.layout.state)
+        store.create_campaign(
+            NewCampaign(
+                id=identity,
+                recipe_id=r.recipe_id,
+                backend=r.backend,
+                scale=r.scale_name,
+                device=r.device,
+                stage=r.stage,
+                criteria_version=criteria.version,
+                criteria_sha256=criteria.sha256,
+                key=r.key,
+                folder=str(self.layout.root),
+            )
+        )
+        reserved = [RunToReserve(f"{identity}-{n}", n, PHASES[n].side) for n in r.phases]
+        store.reserve_runs(identity, reserved)
+        return state
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Hold the lock of a campaign folder: two calls must not drive one campaign."""
+    with (root / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InfrastructureError(
+                "another certify run is working on this campaign",
+                where=str(root),
+                hint="wait for it, or start a campaign of its own with --fresh",
+            ) from None
+        yield

@@ -1,0 +1,135 @@
+"""The run specs of a campaign: one function a phase, all from the same resolved request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from certify.runspec import (
+    CheckpointSpec,
+    DataSpec,
+    EvidenceSpec,
+    ModelSpec,
+    ParallelSpec,
+    RunSpec,
+    TrainingSpec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from certify.campaign.layout import Layout
+    from certify.recipes.scale import ScaledRecipe
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What every run of a campaign shares. prepared: the document ``prepared/prepared.json``;
+    hf_config: ``prepared/config.json``; fault: (side, name) or None."""
+
+    layout: Layout
+    campaign_id: str
+    recipe_id: str
+    scaled: ScaledRecipe
+    prepared: Mapping[str, Any]
+    hf_config: Mapping[str, Any]
+    device: str
+    world_size: int
+    fault: tuple[str, str] | None = None
+
+    def training(self) -> TrainingSpec:
+        """The optimizer and schedule of both sides."""
+        return TrainingSpec(**self.scaled.training)
+
+
+def _fault(inputs: Inputs, side: str) -> str | None:
+    return inputs.fault[1] if inputs.fault and inputs.fault[0] == side else None
+
+
+def _base(inputs: Inputs, run_id: str, **fields: Any) -> RunSpec:
+    prepared, data = inputs.layout.prepared, inputs.scaled.data
+    return RunSpec(
+        run_id=run_id,
+        campaign_id=inputs.campaign_id,
+        recipe_id=inputs.recipe_id,
+        run_dir=str(inputs.layout.run(run_id)),
+        model=ModelSpec(
+            hf_config=dict(inputs.hf_config),
+            weights_dir=str(prepared / "weights"),
+            weights_digest=inputs.prepared["weights_digest"],
+        ),
+        data=DataSpec(
+            samples_file=str(prepared / "samples.npy"),
+            n_samples=inputs.prepared["n_samples"],
+            seq_length=data["seq_length"],
+            vocab_size=inputs.prepared["vocab_size"],
+            shuffle_seed=inputs.scaled.training["seed"],
+        ),
+        device=inputs.device,
+        **fields,
+    )
+
+
+def _evidence(inputs: Inputs, **fields: Any) -> EvidenceSpec:
+    return EvidenceSpec(
+        probe_file=str(inputs.layout.prepared / "probe.npy"),
+        probe_rows=inputs.scaled.data["probe_rows"],
+        gradients=True,
+        first_update=True,
+        routing=inputs.hf_config.get("num_experts") is not None,
+        **fields,
+    )
+
+
+def reference_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSpec:
+    """Megatron-Core on one rank, the global batch as one micro-batch. again: the A/A run, which
+    repeats the trajectory and needs no evidence files of its own."""
+    training = {**inputs.scaled.training, "micro_batch": inputs.scaled.training["global_batch"]}
+    return _base(
+        inputs,
+        run_id,
+        role="reference",
+        backend="mcore",
+        world_size=1,
+        parallel=ParallelSpec(),
+        training=TrainingSpec(**training),
+        evidence=EvidenceSpec() if again else _evidence(inputs),
+        fault=_fault(inputs, "reference"),
+    )
+
+
+def candidate_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSpec:
+    """The candidate, uninterrupted; the first of the pair writes evidence and the checkpoint."""
+    return _base(
+        inputs,
+        run_id,
+        role="candidate",
+        backend="fsdp2",
+        world_size=inputs.world_size,
+        parallel=ParallelSpec(**inputs.scaled.parallel),
+        training=inputs.training(),
+        checkpoint=CheckpointSpec(save_steps=() if again else (inputs.scaled.resume["save_step"],)),
+        evidence=EvidenceSpec() if again else _evidence(inputs),
+        fault=_fault(inputs, "candidate"),
+    )
+
+
+def resume_spec(inputs: Inputs, run_id: str, candidate_run: str) -> RunSpec:
+    """The candidate continued from its checkpoint in fresh processes, then the controls."""
+    resume = inputs.scaled.resume
+    checkpoint = inputs.layout.checkpoint(candidate_run, resume["save_step"])
+    return _base(
+        inputs,
+        run_id,
+        role="candidate",
+        backend="fsdp2",
+        world_size=inputs.world_size,
+        parallel=ParallelSpec(**inputs.scaled.parallel),
+        training=inputs.training(),
+        checkpoint=CheckpointSpec(resume_from=str(checkpoint)),
+        evidence=EvidenceSpec(
+            controls=tuple(resume["controls"]), control_steps=resume["control_steps"]
+        ),
+        stop_step=resume["save_step"] + resume["steps"],
+        fault=_fault(inputs, "candidate"),
+    )

@@ -1,0 +1,228 @@
+"""What each phase does: the spec it writes and the process it starts, or the work done here."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from certify.campaign import commands, references, specs
+from certify.campaign.files import read_json, write_atomic, write_json
+from certify.campaign.plan import build_plan
+from certify.comparespec import CompareSpec
+from certify.preparespec import PrepareSpec
+from certify.runspec import to_json, write_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from certify.campaign.driver import Driver
+    from certify.campaign.processes import Job
+    from certify.runspec import RunSpec
+
+RECIPE_SCHEMA = "certify.scaled-recipe/1"
+
+
+def write_recipe(driver: Driver) -> None:
+    """Write ``recipe.json``: the published facts, what they became and by which rule."""
+    request, scaled = driver.request, driver.request.scaled
+    write_json(
+        driver.layout.recipe,
+        {
+            "schema": RECIPE_SCHEMA,
+            "id": request.recipe_id,
+            "backend": request.backend,
+            "scale": request.scale_name,
+            "scale_version": request.scale["version"],
+            "source": request.recipe.get("source"),
+            "published": request.recipe,
+            "scaling": [dataclasses.asdict(change) for change in scaled.changes],
+            "hf_config": scaled.hf_config,
+            "training": scaled.training,
+            "parallel": scaled.parallel,
+            "data": scaled.data,
+        },
+    )
+
+
+def run_ids(driver: Driver) -> dict[str, str]:
+    """phase -> id of the run that counts for it."""
+    return {p.name: p.run_id for p in driver.state.phases if p.run_id is not None}
+
+
+def inputs(driver: Driver) -> specs.Inputs:
+    """What the specs of all training runs share; the preparation must have run."""
+    request, layout = driver.request, driver.layout
+    return specs.Inputs(
+        layout=layout,
+        campaign_id=driver.state.id,
+        recipe_id=request.recipe_id,
+        scaled=request.scaled,
+        prepared=read_json(layout.prepared / "prepared.json", "the preparation"),
+        hf_config=read_json(layout.prepared / "config.json", "the model configuration"),
+        device=request.device,
+        world_size=request.scale["parallel"]["world_size"],
+        fault=request.fault,
+    )
+
+
+def _prepare(driver: Driver, name: str, run_id: str) -> Job:
+    request, data = driver.request, driver.request.scaled.data
+    spec = PrepareSpec(
+        out_dir=str(driver.layout.prepared),
+        hf_config=dict(request.scaled.hf_config),
+        weights_seed=data["weights_seed"],
+        seq_length=data["seq_length"],
+        global_batch=data["global_batch"],
+        steps=request.scaled.training["steps"],
+        shuffle_seed=request.scaled.training["seed"],
+        samples=data["samples"],
+        probe_positions=data["probe_positions"],
+        data_path=request.data_path,
+        tokenizer_path=request.tokenizer_path,
+        cache_dir=str(driver.home / "cache"),
+    )
+    path = driver.layout.run(run_id) / "prepare.json"
+    write_atomic(path, to_json(spec) + "\n")
+    return commands.module_job(name, driver.layout, run_id, "runner.prepare", str(path))
+
+
+def after_prepare(driver: Driver) -> None:
+    """Fix the plan, before anything that it judges is launched."""
+    from certify.criteria.load import load_criteria
+
+    criteria = load_criteria()
+    if driver.layout.plan.exists():
+        return
+    shared = inputs(driver)
+    runs = {
+        p.name: p.run_id or f"{driver.state.id}-{p.name}"
+        for p in driver.state.phases
+        if p.name not in ("prepare", "judge", "report")
+    }
+    plan = build_plan(
+        shared,
+        scale=driver.request.scale_name,
+        stage=driver.request.stage,
+        criteria={"version": criteria.version, "sha256": criteria.sha256},
+        runs=runs,
+    )
+    write_json(driver.layout.plan, plan)
+
+
+def _write_and(driver: Driver, run_id: str, spec: RunSpec) -> Path:
+    path = driver.layout.run(run_id) / "spec.json"
+    write_spec(spec, path)
+    return path
+
+
+def _reference(driver: Driver, name: str, run_id: str) -> Job:
+    spec = specs.reference_spec(inputs(driver), run_id, again=name != "reference")
+    path = _write_and(driver, run_id, spec)
+    return commands.module_job(name, driver.layout, run_id, "runner", str(path))
+
+
+def _candidate(driver: Driver, name: str, run_id: str) -> Job:
+    spec = specs.candidate_spec(inputs(driver), run_id, again=name != "candidate")
+    path = _write_and(driver, run_id, spec)
+    return commands.torchrun_job(name, driver.layout, run_id, spec.world_size, path)
+
+
+def _resume(driver: Driver, name: str, run_id: str) -> Job:
+    candidate = driver.state.phase("candidate").run_id or ""
+    spec = specs.resume_spec(inputs(driver), run_id, candidate)
+    path = _write_and(driver, run_id, spec)
+    return commands.torchrun_job(name, driver.layout, run_id, spec.world_size, path)
+
+
+def _compare(driver: Driver, name: str, run_id: str) -> Job:
+    layout, ids = driver.layout, run_ids(driver)
+    again = ids.get("reference-again")
+    spec = CompareSpec(
+        run_id=run_id,
+        campaign_id=driver.state.id,
+        run_dir=str(layout.run(run_id)),
+        candidate_dir=str(layout.run(ids["candidate"])),
+        reference_dir=str(layout.run(ids["reference"])),
+        reference_again_dir=str(layout.run(again)) if again else None,
+        weights_dir=str(layout.prepared / "weights"),
+        probe_file=str(layout.prepared / "probe.npy"),
+        hf_config=dict(inputs(driver).hf_config),
+        dtype="float32",
+    )
+    path = layout.run(run_id) / "compare.json"
+    write_atomic(path, to_json(spec) + "\n")
+    return commands.module_job(name, layout, run_id, "runner.compare", str(path))
+
+
+def _report(driver: Driver, name: str, run_id: str) -> Job:
+    layout = driver.layout
+    return commands.module_job(
+        name, layout, run_id, "reports", "campaign", str(layout.root), str(layout.page)
+    )
+
+
+def _judge(driver: Driver) -> None:
+    from certify.criteria.judge import judge_campaign, verdict_json
+
+    document = verdict_json(judge_campaign(driver.layout.root))
+    write_atomic(driver.layout.verdict, document)
+    driver.store.finish_campaign(driver.state.id, read_json(driver.layout.verdict, "the verdict"))
+
+
+def reference_key(driver: Driver) -> str:
+    """Digest of everything that decides the reference's trajectory (`references`)."""
+    shared = inputs(driver)
+    spec = specs.reference_spec(shared, "key")
+    parts: dict[str, Any] = {
+        "hf_config": dict(shared.hf_config),
+        "prepared": shared.prepared["digest"],
+        "training": dataclasses.asdict(spec.training),
+        "evidence": {
+            key: value
+            for key, value in dataclasses.asdict(spec.evidence).items()
+            if key != "probe_file"
+        },
+        "backend": spec.backend,
+        "device": spec.device,
+        "threads": spec.threads,
+        "deterministic": spec.deterministic,
+        "fault": spec.fault,
+        "versions": driver.request.versions,
+        "machine": platform.machine(),
+        "processor": _processor(),
+    }
+    return references.reference_key(parts)
+
+
+def _processor() -> str:
+    """Name of the processor model: other vector units round differently."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    kept = [line for line in lines if line.startswith(("model name", "CPU part", "flags"))]
+    return "\n".join(sorted(set(kept)))
+
+
+def step_range(driver: Driver, name: str) -> tuple[int, int]:
+    """First and last step that a phase trains, for its progress line."""
+    scaled = driver.request.scaled
+    if name == "resume":
+        save = scaled.resume["save_step"]
+        return save + 1, save + scaled.resume["steps"]
+    return 1, scaled.training["steps"]
+
+
+JOBS: dict[str, Callable[[Driver, str, str], Job]] = {
+    "prepare": _prepare,
+    "reference": _reference,
+    "reference-again": _reference,
+    "candidate": _candidate,
+    "candidate-again": _candidate,
+    "resume": _resume,
+    "compare": _compare,
+    "report": _report,
+}
+IN_PROCESS: dict[str, Callable[[Driver], None]] = {"judge": _judge}

@@ -1,0 +1,33 @@
+"""Choosing phases: what is asked for and all it needs, in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from certify.campaign.phases import PHASES, choose, waves
+from certify.errors import UsageError
+
+
+def test_all_by_default() -> None:
+    assert choose(None) == tuple(PHASES)
+
+
+def test_needs_are_added_in_order() -> None:
+    assert choose(["compare"]) == ("prepare", "reference", "candidate", "compare")
+    assert choose(["resume"]) == ("prepare", "candidate", "resume")
+
+
+def test_unknown_phase_names_a_near_one() -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(["canddiate"])
+    assert caught.value.hint == "did you mean candidate?"
+
+
+def test_reference_and_its_repetition_run_side_by_side() -> None:
+    assert waves(choose(None))[1] == ("reference", "reference-again")
+
+
+def test_every_need_lies_in_an_earlier_wave() -> None:
+    for phase in PHASES.values():
+        for need in phase.needs:
+            assert PHASES[need].wave < phase.wave

@@ -1,0 +1,94 @@
+"""Observes Megatron's routers: top-k sets, how near they were to others, the auxiliary loss.
+
+A forward hook reads what `TopKRouter` decided; it changes nothing. Megatron numbers the tokens
+of a micro-batch position first ([S, B] flattened); here they are in sample order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from megatron.core.transformer.moe.moe_utils import (
+    clear_aux_losses_tracker,
+    compute_routing_scores_for_aux_loss,
+    get_moe_layer_wise_logging_tracker,
+    switch_load_balancing_loss_func,
+)
+from megatron.core.transformer.moe.router import TopKRouter
+
+from runner.evidence import topk_sets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+
+class RouterObserver:
+    """Collects the decisions of every router since the last `take`.
+
+    layers: decoder layers (from 0) that have a router, ascending; empty for a dense model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        found = [m for m in model.modules() if isinstance(m, TopKRouter)]
+        self.layers = [router.layer_number - 1 for router in found]
+        self._ids: dict[int, list[Tensor]] = {layer: [] for layer in self.layers}
+        self._gap: dict[int, list[Tensor]] = {layer: [] for layer in self.layers}
+        self._unweighted = torch.zeros(())
+        for router in found:
+            router.register_forward_hook(self._observe)
+
+    def _observe(self, router: TopKRouter, args: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        with torch.no_grad():
+            # The router's own projection again: its logits are not among its outputs.
+            logits = router.gating(args[0])
+            positions, samples, experts = logits.shape
+            logits = logits.view(-1, experts)
+            selected = output[1].nonzero()[:, 1].view(-1, router.topk)
+            ids, gap = topk_sets(logits.softmax(-1, dtype=torch.float32), router.topk, selected)
+            layer = router.layer_number - 1
+            ids = ids.view(positions, samples, -1).transpose(0, 1)
+            self._ids[layer].append(ids.reshape(-1, router.topk))
+            self._gap[layer].append(gap.view(positions, samples).t().reshape(-1))
+            if not router.is_aux_loss_enabled():
+                self._unweighted = self._unweighted + _auxiliary_loss(router, logits)
+
+    def take(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(ids int16 [layers, tokens, k], gap float32 [layers, tokens]) seen since the last call.
+
+        Several micro-batches are in their order, hence in sample order.
+        """
+        ids = torch.stack([torch.cat(self._ids[layer]) for layer in self.layers])
+        gap = torch.stack([torch.cat(self._gap[layer]) for layer in self.layers])
+        for seen in (*self._ids.values(), *self._gap.values()):
+            seen.clear()
+        return ids.cpu().numpy(), gap.cpu().numpy()
+
+    def take_auxiliary_loss(self, micro_batches: int) -> float | None:
+        """Sum over layers of the auxiliary loss before its coefficient, mean over micro-batches.
+
+        From Megatron's own tracker. It tracks nothing at coefficient 0: then its formula,
+        evaluated by its functions. None for a dense model.
+        """
+        if not self.layers:
+            return None
+        tracked = get_moe_layer_wise_logging_tracker().get("load_balancing_loss")
+        total = self._unweighted if tracked is None else self._unweighted + tracked["values"].sum()
+        value = float(total) / micro_batches
+        clear_aux_losses_tracker()
+        self._unweighted = torch.zeros(())
+        return value
+
+
+def _auxiliary_loss(router: TopKRouter, logits: Tensor) -> Tensor:
+    """Megatron's auxiliary loss of one layer with coefficient 1."""
+    chosen, scores = compute_routing_scores_for_aux_loss(logits, router.topk, router.score_function)
+    return switch_load_balancing_loss_func(
+        probs=scores,
+        tokens_per_expert=chosen.sum(dim=0),
+        total_num_tokens=logits.shape[0],
+        topk=router.topk,
+        num_experts=logits.shape[1],
+        moe_aux_loss_coeff=1.0,
+    )

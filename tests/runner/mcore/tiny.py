@@ -1,0 +1,164 @@
+"""Tiny published checkpoints and run specs, and runs of the backend in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from certify import records
+from certify.runspec import (
+    DataSpec,
+    EvidenceSpec,
+    ModelSpec,
+    ParallelSpec,
+    RunSpec,
+    TrainingSpec,
+    write_spec,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+SEQ, BATCH, SAMPLES, VOCAB = 32, 4, 40, 256
+
+
+def hf_config(model_type: str, **changes: Any) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "model_type": model_type,
+        "vocab_size": VOCAB,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "intermediate_size": 96,
+        "max_position_embeddings": SEQ,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1000000.0,
+        "tie_word_embeddings": False,
+    }
+    if model_type in ("qwen3", "qwen3_moe"):
+        config["head_dim"] = 16
+    if model_type == "qwen3_moe":
+        config |= {
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "norm_topk_prob": True,
+            "decoder_sparse_step": 1,
+            "mlp_only_layers": [],
+        }
+    return {**config, **changes}
+
+
+def stock_model(config: dict[str, Any], folder: Path | None = None) -> Any:
+    """Stock transformers model: from a checkpoint folder, or with weights drawn here, in which
+    no tensor is all ones or zeros, so that none can be left out unnoticed."""
+    body = {key: value for key, value in config.items() if key != "model_type"}
+    known = AutoConfig.for_model(config["model_type"], **body)
+    torch.manual_seed(7)
+    model = AutoModelForCausalLM.from_config(known, dtype=torch.float32, attn_implementation="sdpa")
+    if folder is None:
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                draw = torch.randn_like(parameter)
+                parameter.copy_(1 + 0.2 * draw if "norm" in name else 0.1 * draw)
+        return model
+    return type(model).from_pretrained(str(folder), config=known, dtype=torch.float32)
+
+
+@dataclass
+class Run:
+    """A finished process. file: its record file."""
+
+    spec: RunSpec
+    code: int
+    stderr: str
+
+    @property
+    def file(self) -> records.RecordFile:
+        return records.read_file(records.rank_file(Path(self.spec.run_dir), 0))
+
+
+def make_spec(
+    folder: Path, config: dict[str, Any], steps: int, *, mask: bool = False, **training: Any
+) -> RunSpec:
+    """Draw a checkpoint and data into a folder and describe a run on them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stock_model(config).save_pretrained(str(folder / "weights"))
+    tensors = load_file(folder / "weights" / "model.safetensors")
+    digests = {
+        name: records.tensor_digest("float32", tensor.shape, tensor.numpy().tobytes())
+        for name, tensor in tensors.items()
+    }
+    rng = np.random.default_rng(3)
+    walk = rng.integers(1, 5, size=(SAMPLES, SEQ + 1)).cumsum(1) + rng.integers(
+        0, VOCAB, (SAMPLES, 1)
+    )
+    np.save(folder / "samples.npy", (walk % VOCAB).astype(np.int32))
+    np.save(folder / "probe.npy", (walk[:6] % VOCAB).astype(np.int32))
+    kept = (rng.random((SAMPLES, SEQ)) < 0.6).astype(np.uint8)
+    np.save(folder / "mask.npy", kept)
+    settings = {
+        "steps": steps,
+        "global_batch": BATCH,
+        "micro_batch": BATCH,
+        "lr": 3e-3,
+        "min_lr": 3e-4,
+        "warmup_init_lr": 1e-5,
+        "warmup_steps": 4,
+        "decay_steps": 24,
+        "schedule": "cosine",
+        "weight_decay": 0.1,
+        "beta1": 0.9,
+        "beta2": 0.95,
+        "eps": 1e-8,
+        "clip_grad": 1.0,
+        "seed": 1,
+        **training,
+    }
+    mask_file = str(folder / "mask.npy") if mask else None
+    return RunSpec(
+        run_id="run",
+        campaign_id="campaign",
+        recipe_id="recipe",
+        role="reference",
+        backend="mcore",
+        run_dir=str(folder / "run"),
+        world_size=1,
+        model=ModelSpec(config, str(folder / "weights"), records.root_digest(digests)),
+        data=DataSpec(str(folder / "samples.npy"), SAMPLES, SEQ, VOCAB, 5, mask_file),
+        parallel=ParallelSpec(),
+        training=TrainingSpec(**settings),
+        evidence=EvidenceSpec(
+            probe_file=str(folder / "probe.npy"), gradients=True, first_update=True, routing=True
+        ),
+    )
+
+
+def start(spec: RunSpec) -> Run:
+    """`python -m runner` on a spec, one thread."""
+    file = Path(spec.run_dir).parent / f"{Path(spec.run_dir).name}.json"
+    write_spec(spec, file)
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", str(file)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Run(spec, done.returncode, done.stderr)
+
+
+def again(run: Run, name: str, **changes: Any) -> Run:
+    """The same run with a changed spec, in a folder of its own."""
+    return start(replace(run.spec, run_dir=str(Path(run.spec.run_dir).parent / name), **changes))

@@ -12,7 +12,15 @@ PACKAGES = ("certify", "runner", "matrices", "reference_runs", "reports")
 HEAVY = {"torch", "torch_npu", "transformers", "megatron", "numpy"}
 STARTED = ("runner", "reference_runs")
 # The contract between certify and what it starts: records and run specs, and the errors they raise.
-CONTRACT = {"certify.records", "certify.runspec", "certify.errors"}
+CONTRACT = {
+    "certify.errors",
+    "certify.records",
+    "certify.runspec",
+    "certify.runspec.compare",
+    "certify.runspec.form",
+    "certify.runspec.prepare",
+    "certify.runspec.run",
+}
 
 
 def modules(package: str) -> dict[str, Path]:

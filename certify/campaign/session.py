@@ -63,14 +63,12 @@ class Session:
             return self._in_folder(self.layout)
         if self.fresh:
             return None
-        campaign = store.find_interrupted(self.request.key)
-        if campaign is None:
-            return None
-        layout = Layout(Path(campaign.folder))
-        if not layout.state.exists():
-            return None  # its folder was deleted: nothing is left to continue
-        self.layout = layout
-        return read_state(layout.state)
+        for campaign in store.find_interrupted(self.request.key):
+            layout = Layout(Path(campaign.folder))
+            if layout.state.exists():  # a deleted folder leaves nothing to continue
+                self.layout = layout
+                return read_state(layout.state)
+        return None
 
     def _in_folder(self, layout: Layout) -> CampaignState | None:
         root = layout.root

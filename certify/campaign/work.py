@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 from certify.campaign import commands, references, specs
 from certify.campaign.files import read_json, write_atomic, write_json
 from certify.campaign.plan import build_plan
-from certify.comparespec import CompareSpec
-from certify.preparespec import PrepareSpec
-from certify.runspec import to_json, write_spec
+from certify.runspec import (
+    CompareSpec,
+    PrepareSpec,
+    write_compare_spec,
+    write_prepare_spec,
+    write_spec,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +88,7 @@ def _prepare(driver: Driver, name: str, run_id: str) -> Job:
         cache_dir=str(driver.home / "cache"),
     )
     path = driver.layout.run(run_id) / "prepare.json"
-    write_atomic(path, to_json(spec) + "\n")
+    write_prepare_spec(spec, path)
     return commands.module_job(name, driver.layout, run_id, "runner.prepare", str(path))
 
 
@@ -152,7 +156,7 @@ def _compare(driver: Driver, name: str, run_id: str) -> Job:
         dtype="float32",
     )
     path = layout.run(run_id) / "compare.json"
-    write_atomic(path, to_json(spec) + "\n")
+    write_compare_spec(spec, path)
     return commands.module_job(name, layout, run_id, "runner.compare", str(path))
 
 

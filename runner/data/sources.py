@@ -1,0 +1,278 @@
+"""Reads a user's text: .txt, .jsonl, .json (Alpaca, ShareGPT), .parquet, or folders of them.
+
+Documents come one by one, so that a large file is read only as far as a run needs it. A document
+is a sequence of parts, each marked as trained on or not: pretraining takes all of them, supervised
+fine-tuning only the answers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from certify.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SUFFIXES = (".txt", ".jsonl", ".json", ".parquet")
+NOT_DATA = frozenset({"dataset_info.json", "dataset_infos.json", "state.json"})
+RECORD = (
+    'an object with "text"; "instruction" and "output" (Alpaca); "conversations" of'
+    ' "from" and "value" (ShareGPT); or "messages" of "role" and "content"'
+)
+ANSWERS = frozenset({"gpt", "assistant", "function_call"})
+ROLES = ANSWERS | {"human", "user", "system", "observation", "tool", "function"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a document. trained: supervised fine-tuning has it in the loss."""
+
+    text: str
+    trained: bool = True
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document. text: its plain text, as pretraining sees it."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """All parts, one after the other."""
+        return "".join(part.text for part in self.parts)
+
+
+def read(path: Path) -> Iterator[Document]:
+    """The documents of a file or folder, in the order of names and lines; blank ones left out.
+
+    Raises UsageError, naming file and line, for input that cannot be used, and when there is no
+    text at all.
+    """
+    files = _files(path)
+    empty = True
+    for file in files:
+        for document in _READERS[file.suffix.lower()](file):
+            if document.text.strip():
+                empty = False
+                yield document
+    if empty:
+        raise UsageError(
+            "the data holds no text", where=str(path), expected="at least one document"
+        )
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.suffix.lower() in SUFFIXES
+            and file.is_file()
+            and file.name not in NOT_DATA
+            and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        ]
+        if files:
+            return files
+        raise UsageError(
+            "the folder holds no data", where=str(path), expected=f"files {', '.join(SUFFIXES)}"
+        )
+    if not path.exists():
+        raise UsageError("there is no such data file or folder", where=str(path))
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"cannot tell what {path.suffix or 'a file without suffix'} holds",
+            where=str(path),
+            expected=f"one of {', '.join(SUFFIXES)}, or a folder of such files",
+        )
+    return [path]
+
+
+def _text(file: Path) -> str:
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the data: {error.strerror}", where=str(file)) from None
+    return _decode(raw, file, 1)
+
+
+def _decode(raw: bytes, file: Path, line: int) -> str:
+    """UTF-8 text of bytes that start at a line, without a byte-order mark."""
+    try:
+        return raw.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"byte 0x{raw[error.start]:02x} is not UTF-8",
+            where=f"{file}:{line + raw[: error.start].count(10)}",
+            expected="UTF-8 text",
+            hint=f"iconv -f GB18030 -t UTF-8 {file.name} > utf8-{file.name}  (if it is Chinese)",
+        ) from None
+
+
+def _read_txt(file: Path) -> Iterator[Document]:
+    yield Document((Part(_text(file)),))
+
+
+def _read_jsonl(file: Path) -> Iterator[Document]:
+    try:
+        with file.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                line = _decode(raw, file, number)
+                if line.strip():
+                    where = f"{file}:{number}"
+                    yield _record(_parse(line.strip(), file, number), where)
+    except OSError as error:
+        raise UsageError(f"cannot read the data: {error.strerror}", where=str(file)) from None
+
+
+def _parse(text: str, file: Path, first_line: int) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"not JSON: {error.msg} (column {error.colno})",
+            where=f"{file}:{first_line + error.lineno - 1}",
+            expected="one JSON object per line" if file.suffix == ".jsonl" else "a JSON list",
+        ) from None
+
+
+def _read_json(file: Path) -> Iterator[Document]:
+    """A list of records; a file of one object per line, under the name .json, is taken as well."""
+    text = _text(file)
+    if text.lstrip().startswith("{"):
+        yield from _read_jsonl(file)
+        return
+    if not text.strip():
+        return
+    body = _parse(text, file, 1)
+    if not isinstance(body, list):
+        raise UsageError(
+            f"found {type(body).__name__}", where=f"{file}:1", expected="a JSON list of records"
+        )
+    for line, item in zip(_item_lines(text), body, strict=True):
+        yield _record(item, f"{file}:{line}")
+
+
+def _item_lines(text: str) -> Iterator[int]:
+    """The line on which each item of a valid JSON list begins."""
+    decoder = json.JSONDecoder()
+    at, counted_to, line = text.index("[") + 1, 0, 1
+    while True:
+        while text[at] in " \t\r\n,":
+            at += 1
+        if text[at] == "]":
+            return
+        line += text.count("\n", counted_to, at)
+        counted_to = at
+        yield line
+        _, at = decoder.raw_decode(text, at)
+
+
+def _record(body: Any, where: str) -> Document:
+    """One record in any of the accepted forms."""
+    if isinstance(body, dict):
+        if isinstance(body.get("text"), str):
+            return Document((Part(body["text"]),))
+        if "instruction" in body and "output" in body:
+            return _alpaca(body, where)
+        for key, role, content in (
+            ("conversations", "from", "value"),
+            ("messages", "role", "content"),
+        ):
+            if key in body:
+                return _turns(body, key, role, content, where)
+        found = f"keys {', '.join(sorted(body)) or '(none)'}"
+    else:
+        found = f"found {type(body).__name__}"
+    raise UsageError(f"not a record of text: {found}", where=where, expected=RECORD)
+
+
+def _string(value: Any, what: str, where: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UsageError(f"{what} is {type(value).__name__}", where=where, expected="a string")
+    return value
+
+
+def _alpaca(body: dict[str, Any], where: str) -> Document:
+    parts = []
+    for key in ("system", "instruction", "input"):
+        if text := _string(body.get(key), key, where):
+            parts.append(Part(text + "\n", trained=False))
+    parts.append(Part(_string(body["output"], "output", where) + "\n"))
+    return Document(tuple(parts))
+
+
+def _turns(body: dict[str, Any], key: str, role: str, content: str, where: str) -> Document:
+    turns = body[key]
+    if not isinstance(turns, list) or not turns:
+        raise UsageError(f"{key} is not a list of turns", where=where, expected=RECORD)
+    parts = []
+    if system := _string(body.get("system"), "system", where):
+        parts.append(Part(f"system: {system}\n", trained=False))
+    for number, turn in enumerate(turns, start=1):
+        if not isinstance(turn, dict) or role not in turn or content not in turn:
+            raise UsageError(
+                f"turn {number} of {key} lacks {role!r} or {content!r}",
+                where=where,
+                expected=RECORD,
+            )
+        speaker = turn[role]
+        if speaker not in ROLES:
+            raise UsageError(
+                f"turn {number} of {key} is by {speaker!r}",
+                where=where,
+                expected=f"one of {', '.join(sorted(ROLES))}",
+            )
+        text = _string(turn[content], f"turn {number}", where)
+        parts.append(Part(f"{speaker}: ", trained=False))
+        parts.append(Part(f"{text}\n", trained=speaker in ANSWERS))
+    return Document(tuple(parts))
+
+
+def _read_parquet(file: Path) -> Iterator[Document]:
+    """Column ``text``, else the only column of strings; null values are left out."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(file) as table:
+            column = _text_column(table.schema_arrow, file)
+            for batch in table.iter_batches(batch_size=1024, columns=[column]):
+                for value in batch.column(0).to_pylist():
+                    if value is not None:
+                        yield Document((Part(value),))
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        first = (str(error).strip().splitlines() or ["unreadable"])[0]
+        raise UsageError(
+            f"cannot read the parquet file: {first}", where=str(file), expected="a parquet file"
+        ) from None
+
+
+def _text_column(schema: Any, file: Path) -> str:
+    import pyarrow
+
+    kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string)
+    strings = [field.name for field in schema if any(is_kind(field.type) for is_kind in kinds)]
+    if "text" in strings:
+        return "text"
+    if len(strings) == 1:
+        return str(strings[0])
+    raise UsageError(
+        f"no column of text among {', '.join(schema.names) or '(no columns)'}",
+        where=str(file),
+        expected="a string column named text, or exactly one string column",
+    )
+
+
+_READERS = {
+    ".txt": _read_txt,
+    ".jsonl": _read_jsonl,
+    ".json": _read_json,
+    ".parquet": _read_parquet,
+}

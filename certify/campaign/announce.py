@@ -94,18 +94,20 @@ def closing_text(state: CampaignState, layout: Layout, wall_s: float, own_cpu_s:
         for p in state.phases
     ]
     cpu = own_cpu_s + sum(p.cpu_s for p in state.phases if p.name != "judge")
-    return "\n".join(
-        [
-            "",
-            "time:",
-            *rows,
-            f"  {'all':<16} {wall_s:7.1f} s wall  {cpu:7.1f} s CPU, certify and its children",
-            "",
-            f"page:         {layout.page / 'index.html'}",
-            f"records:      {layout.root / 'runs'}",
-            f"judge again:  certify judge {shlex.quote(str(layout.root))}",
-        ]
-    )
+    lines = [
+        "",
+        "time:",
+        *rows,
+        f"  {'all':<16} {wall_s:7.1f} s wall  {cpu:7.1f} s CPU, certify and its children",
+        "",
+    ]
+    page = layout.page / "index.html"
+    if page.exists():
+        lines.append(f"page:         {page}")
+    lines.append(f"records:      {layout.root / 'runs'}")
+    if layout.verdict.exists():
+        lines.append(f"judge again:  certify judge {shlex.quote(str(layout.root))}")
+    return "\n".join(lines)
 
 
 def _short(value: object) -> str:

@@ -4,6 +4,7 @@ one continues where it stopped."""
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -136,6 +137,10 @@ class Driver:
 
     def _begin(self, name: str) -> Job:
         """Write the spec of a phase, reserve its run, and return the job to start."""
+        return work.JOBS[name](self, name, self._begin_run(name))
+
+    def _begin_run(self, name: str) -> str:
+        """Mark a phase as running; a repeated one gets a run of its own. Returns the run id."""
         phase = self.state.phase(name)
         attempt = phase.attempt + 1
         suffix = f"-a{attempt}" if attempt > 1 else ""
@@ -143,7 +148,7 @@ class Driver:
         if attempt > 1:
             self.store.reserve_runs(self.state.id, [(run_id, name, PHASES[name].side)])
         self._set_phase(name, status="running", run_id=run_id, attempt=attempt, reason="")
-        return work.JOBS[name](self, name, run_id)
+        return run_id
 
     def _started(self, job: Job, pid: int) -> None:
         run_id = self.state.phase(job.name).run_id
@@ -182,15 +187,14 @@ class Driver:
         self.progress.say(f"  {outcome.name:<16}  failed: {failure.what}")
 
     def _in_process(self, name: str) -> None:
-        self._set_phase(name, status="running", attempt=self.state.phase(name).attempt + 1)
+        run_id = self._begin_run(name)
+        self.store.start_run(run_id, os.getpid())
         wall, cpu = time.monotonic(), time.process_time()
         work.IN_PROCESS[name](self)
-        self._set_phase(
-            name,
-            status="completed",
-            wall_s=round(time.monotonic() - wall, 2),
-            cpu_s=round(time.process_time() - cpu, 2),
-        )
+        wall_s = round(time.monotonic() - wall, 2)
+        cpu_s = round(time.process_time() - cpu, 2)
+        self.store.finish_run(run_id, "completed", wall_s=wall_s, cpu_s=cpu_s)
+        self._set_phase(name, status="completed", wall_s=wall_s, cpu_s=cpu_s)
 
     # -- the cache of references ------------------------------------------------------------
 
@@ -216,7 +220,9 @@ class Driver:
         if len(phases) < 2 or any(p.status != "completed" or not p.run_id for p in phases):
             return
         folders = {p.name: self.layout.run(p.run_id or "") for p in phases}
-        references.store(self._references, work.reference_key(self), folders)
+        key = work.reference_key(self)
+        references.store(self._references, key, folders)
+        self.store.put_reference(key, str(self._references / key))
 
     # -- progress ---------------------------------------------------------------------------
 

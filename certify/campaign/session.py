@@ -142,6 +142,7 @@ class Session:
                 criteria_sha256=criteria.sha256,
                 key=r.key,
                 folder=str(self.layout.root),
+                inject=state.inject,
             )
         )
         reserved = [RunToReserve(f"{identity}-{n}", n, PHASES[n].side) for n in r.phases]

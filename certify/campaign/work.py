@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,8 @@ def after_prepare(driver: Driver) -> None:
         runs=runs,
     )
     write_json(driver.layout.plan, plan)
+    digest = hashlib.sha256(driver.layout.plan.read_bytes()).hexdigest()
+    driver.store.set_plan(driver.state.id, digest)
 
 
 def _write_and(driver: Driver, run_id: str, spec: RunSpec) -> Path:
@@ -162,9 +165,8 @@ def _compare(driver: Driver, name: str, run_id: str) -> Job:
 
 def _report(driver: Driver, name: str, run_id: str) -> Job:
     layout = driver.layout
-    return commands.module_job(
-        name, layout, run_id, "reports", "campaign", str(layout.root), str(layout.page)
-    )
+    words = ("campaign", str(layout.root), str(layout.page), "--home", str(driver.home))
+    return commands.module_job(name, layout, run_id, "reports", *words)
 
 
 def _judge(driver: Driver) -> None:

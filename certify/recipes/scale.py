@@ -67,7 +67,7 @@ def _kv_heads(published: Config, scaled: Config, to: Config) -> int:
     heads, kv = published["num_attention_heads"], published["num_key_value_heads"]
     if heads == kv:
         return int(scaled["num_attention_heads"])
-    return min(kv, to["num_key_value_heads"])
+    return min(int(kv), int(to["num_key_value_heads"]))
 
 
 def _width(key: str) -> Callable[[Config, Config, Config], int]:

@@ -1,0 +1,158 @@
+"""The plan of a campaign: what it said, before launch, that its runs would do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from certify.criteria.load import PRECISIONS, SCALES, STAGES
+from certify.errors import UsageError
+from certify.runspec import from_json, to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = "certify.plan/1"
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """What a step must use. step counts from 1; batch: index in the data order (default
+    step - 1)."""
+
+    step: int
+    lr: float
+    tokens: int
+    supervised_tokens: int
+    tokens_sha256: str
+    mask_sha256: str
+    batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """weights_digest: of the initial parameters; effective: hyper-parameters as the live objects
+    of both sides must report them."""
+
+    weights_digest: str
+    steps: tuple[PlannedStep, ...]
+    effective: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedResume:
+    """One resume from a checkpoint. save_point: early | after-warmup | epoch-boundary;
+    phase: the phase whose run resumes; steps: how many it trains."""
+
+    save_step: int
+    steps: int
+    save_point: str
+    controls: tuple[str, ...] = ()
+    phase: str = "resume"
+
+
+@dataclass(frozen=True)
+class PlannedPair:
+    """A further seed: run ids of its two sides."""
+
+    seed: int
+    candidate: str
+    reference: str
+
+
+@dataclass(frozen=True)
+class CriteriaId:
+    """The criteria that were in force when the plan was made."""
+
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """See docs/criteria.md. runs: phase -> run id; requested: gates asked for with ``--phases``,
+    hence required; resume: an object or a list of them in JSON."""
+
+    campaign_id: str
+    recipe_id: str
+    scale: str
+    stage: str
+    device: str
+    precision: str
+    moe: bool
+    criteria: CriteriaId
+    runs: dict[str, str]
+    expected: Expected
+    resume: tuple[PlannedResume, ...] = ()
+    requested: tuple[str, ...] = ()
+    pairs: tuple[PlannedPair, ...] = ()
+    schema: str = SCHEMA
+
+    def text(self) -> str:
+        """The JSON text of the plan."""
+        return to_json(self) + "\n"
+
+
+def _known(cls: Any, body: Any) -> Any:
+    """A plan may say more than the judge reads (commands, estimates): those keys are dropped."""
+    if not isinstance(body, dict):
+        return body
+    names = {f.name for f in dataclasses.fields(cls)}
+    return {key: value for key, value in body.items() if key in names}
+
+
+def _list(cls: Any, body: Any) -> Any:
+    return [_known(cls, item) for item in body] if isinstance(body, list) else body
+
+
+def parse_plan(body: Any, where: str) -> Plan:
+    """A plan from parsed JSON. Raises UsageError naming the key at fault."""
+    body = _known(Plan, body)
+    if isinstance(body, dict):
+        resume = body.get("resume")
+        body["resume"] = [] if resume is None else resume if isinstance(resume, list) else [resume]
+        body["resume"] = _list(PlannedResume, body["resume"])
+        body["pairs"] = _list(PlannedPair, body.get("pairs") or [])
+        body["criteria"] = _known(CriteriaId, body.get("criteria"))
+        expected = _known(Expected, body.get("expected"))
+        if isinstance(expected, dict) and "steps" in expected:
+            expected["steps"] = _list(PlannedStep, expected["steps"])
+        body["expected"] = expected
+    try:
+        plan = from_json(Plan, body, where)
+    except OverflowError:
+        raise UsageError("a number is too large", where=where) from None
+    if plan.schema != SCHEMA:
+        raise UsageError(f"plan of schema {plan.schema!r}", where=where, expected=repr(SCHEMA))
+    for key, allowed in (("scale", SCALES), ("stage", STAGES), ("precision", PRECISIONS)):
+        if getattr(plan, key) not in allowed:
+            raise UsageError(
+                f"{key} is {getattr(plan, key)!r}", where=where, expected=", ".join(allowed)
+            )
+    for key, value in plan.runs.items():
+        if not isinstance(value, str):
+            raise UsageError(f"runs.{key} is {value!r}", where=where, expected="a run id")
+    numbers = [step.step for step in plan.expected.steps]
+    if not numbers or numbers != list(range(1, len(numbers) + 1)):
+        raise UsageError(
+            "expected.steps do not count 1, 2, 3 ...", where=where, expected="every step, in order"
+        )
+    return plan
+
+
+def read_plan(path: Path) -> Plan:
+    """Read ``plan.json``. Raises UsageError naming file and key."""
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the plan: {error.strerror}",
+            where=str(path),
+            expected="a campaign folder, as certify run --out DIR writes it",
+            hint="certify judge DIR needs the folder that holds plan.json and runs/",
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"the plan is not JSON: {error}", where=str(path)) from None
+    return parse_plan(body, str(path))

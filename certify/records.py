@@ -232,7 +232,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class End:
-    """Last line of a run that finished by itself. status: completed | failed | stopped."""
+    """Last line of a run that finished by itself. status: completed | failed | stopped;
+    exit_code: of this process (`certify.errors`), which a launcher may hide behind its own."""
 
     kind: ClassVar[str] = "end"
     status: str
@@ -240,6 +241,7 @@ class End:
     wall_s: float
     cpu_s: float
     reason: str = ""
+    exit_code: int = 0
 
 
 Record = (

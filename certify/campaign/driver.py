@@ -17,7 +17,6 @@ from certify.campaign.phases import PHASES, waves
 from certify.campaign.processes import Job, Outcome, run_group
 from certify.campaign.progress import StepTail, duration, phase_line
 from certify.campaign.state import CampaignState, write_state
-from certify.errors import EXIT_FAIL
 from certify.records import rank_file
 
 if TYPE_CHECKING:
@@ -98,14 +97,7 @@ class Driver:
                 self.store.fail_campaign(self.state.id, reason)
 
     def _still_to_run(self, name: str) -> bool:
-        phase = self.state.phase(name)
-        if phase.status == "completed":
-            return False
-        broken = [n for n in PHASES[name].needs if self.state.phase(n).status == "failed"]
-        if broken and name not in ("compare", "judge", "report"):
-            self._set_phase(name, status="failed", reason=f"needs {broken[0]}, which failed")
-            return False
-        return True
+        return self.state.phase(name).status != "completed"
 
     # -- one wave ---------------------------------------------------------------------------
 
@@ -181,10 +173,7 @@ class Driver:
         self._set_phase(
             outcome.name, status="failed", reason=failure.what, wall_s=wall_s, cpu_s=cpu_s
         )
-        if outcome.exit_code != EXIT_FAIL:
-            raise failure
-        # The run itself found that training failed (a NaN, say): that is for the judge to say.
-        self.progress.say(f"  {outcome.name:<16}  failed: {failure.what}")
+        raise failure
 
     def _in_process(self, name: str) -> None:
         run_id = self._begin_run(name)

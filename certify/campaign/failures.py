@@ -6,7 +6,13 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
-from certify.errors import EXIT_INFRASTRUCTURE, EXIT_USAGE, InfrastructureError, UsageError
+from certify.errors import (
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    InfrastructureError,
+    UsageError,
+)
 from certify.records import End, read_run
 
 if TYPE_CHECKING:
@@ -16,11 +22,8 @@ if TYPE_CHECKING:
     from certify.campaign.processes import Outcome
     from certify.errors import CertifyError
 
-TAIL_LINES = 12
 TAIL_BYTES = 64_000
 _ERROR = re.compile(r"^error: (?P<what>.+)$", re.MULTILINE)
-_FIELD = "^  {name}: (.+)$"
-_HINT = re.compile(r"^hint: (?P<hint>.+)$", re.MULTILINE)
 
 
 def _tail(path: Path) -> str:
@@ -33,38 +36,57 @@ def _tail(path: Path) -> str:
         return ""
 
 
-def _said_at_end(folder: Path) -> str:
-    """The reason in the first rank's End record that has one."""
+def _ends(folder: Path) -> dict[int, End | None]:
+    """rank -> its End record, None for a rank that ended without one (it was killed)."""
     try:
-        ends = [(f.header.rank, f.last(End)) for f in read_run(folder)]
+        return {file.header.rank: file.last(End) for file in read_run(folder)}
     except UsageError:
-        return ""
-    return next((f"rank {rank}: {end.reason}" for rank, end in ends if end and end.reason), "")
+        return {}
+
+
+def _first_cause(ends: dict[int, End | None]) -> tuple[int, End | None] | None:
+    """The rank to blame: one that named its error, else one that was killed, else one that
+    crashed. The others usually only lost their peer."""
+    failed = {rank: end for rank, end in ends.items() if end is None or end.exit_code}
+    order = sorted(failed.items(), key=lambda item: _blame(item[1]))
+    return order[0] if order else None
+
+
+def _blame(end: End | None) -> int:
+    if end is None:
+        return 1
+    return 2 if end.exit_code in (EXIT_INTERNAL, EXIT_INTERRUPTED) else 0
 
 
 def failed_phase(outcome: Outcome, layout: Layout, run_id: str) -> CertifyError:
     """One error for a phase that ended with a code other than 0.
 
-    A message in our own form in the log is taken over with its hint; else the reason a rank
-    recorded, else the exception at the end of the log, is quoted.
+    A message in our own form in the log is taken over with its hint; else the reason that the
+    first failing rank recorded, else the exception in the log, is quoted.
     """
     log = layout.log(run_id)
     text = _tail(log)
-    found = _ERROR.search(text)
-    where = re.search(_FIELD.format(name="where"), text, re.MULTILINE)
-    hint = _HINT.search(text)
-    if found:
-        what = f"{outcome.name}: {found['what']}"
+    ends = _ends(layout.run(run_id))
+    cause = _first_cause(ends)
+    named = _ERROR.search(text)
+    if named:
+        what = f"{outcome.name}: {named['what']}"
     else:
-        what = f"{outcome.name} {_how(outcome.exit_code)}{_last_words(layout.run(run_id), text)}"
-    kind = UsageError if outcome.exit_code == EXIT_USAGE else InfrastructureError
-    expected = re.search(_FIELD.format(name="expected"), text, re.MULTILINE)
+        what = f"{outcome.name} {_how(outcome.exit_code)}{_last_words(cause, text)}"
+    code = cause[1].exit_code if cause and cause[1] else outcome.exit_code
+    kind = UsageError if code == EXIT_USAGE else InfrastructureError
+    hint = _field(text, r"^hint: (.+)$") if named else None
     return kind(
         what,
-        where=where[1] if where else str(log),
-        expected=expected[1] if expected else None,
-        hint=hint["hint"] if hint else f"read {log}; the same command continues the campaign",
+        where=(_field(text, r"^  where: (.+)$") if named else None) or str(log),
+        expected=_field(text, r"^  expected: (.+)$") if named else None,
+        hint=hint or f"read {log}; the same command continues the campaign",
     )
+
+
+def _field(text: str, pattern: str) -> str | None:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1] if found else None
 
 
 def _how(code: int) -> str:
@@ -73,13 +95,14 @@ def _how(code: int) -> str:
             return f"was ended by {signal.Signals(-code).name}"
         except ValueError:
             return f"was ended by signal {-code}"
-    return "could not do its work" if code == EXIT_INFRASTRUCTURE else f"ended with code {code}"
+    return f"ended with code {code}"
 
 
-def _last_words(folder: Path, text: str) -> str:
-    if reason := _said_at_end(folder):
-        return f": {reason}"
-    raised = [
-        line for line in text.splitlines() if re.match(r"^(\[rank\d+\]: )?[A-Za-z_.]+Error: ", line)
-    ]
+def _last_words(cause: tuple[int, End | None] | None, text: str) -> str:
+    if cause is not None:
+        rank, end = cause
+        if end is None:
+            return f": rank {rank} ended without a word, as when it is killed or out of memory"
+        return f": rank {rank}: {end.reason}"
+    raised = re.search(r"^(?:\[rank\d+\]: )?[A-Za-z_.]+Error: .*$", text, re.MULTILINE)
     return f": {raised[0]}" if raised else ""

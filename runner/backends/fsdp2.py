@@ -1,0 +1,257 @@
+"""The FSDP2 backend: a stock transformers model under fully_shard, with expert parallel."""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from certify.errors import UsageError
+from certify.records import State
+from runner import environment, faults, loss, models, optim, rng, weights
+from runner.collectives import self_test
+from runner.data.batches import Batches
+from runner.device import Device
+from runner.digests import TrainingState
+from runner.journal import Journal, journal
+from runner.loop import Trainer
+from runner.manifest import retain, step_folder
+from runner.parallel import fsdp, mesh, shards
+from runner.probe import run_probe
+from runner.routing import RouterTap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from certify.runspec import RunSpec
+    from runner.callpoints import Fault
+
+COLLECTIVE_TIMEOUT = timedelta(minutes=10)
+
+
+def run(spec: RunSpec) -> int:
+    """Train the run of one spec; returns 0. Raises CertifyError for a failure with a name."""
+    fault = faults.of_spec(spec)
+    with journal(spec) as book:
+        device = Device(spec.device, int(os.environ.get("LOCAL_RANK", "0")))
+        device.configure(spec.deterministic, spec.threads)
+        joined = _join(spec, device, book)
+        _run(spec, device, fault, book)
+        if joined:
+            dist.destroy_process_group()
+    return 0
+
+
+def _join(spec: RunSpec, device: Device, book: Journal) -> bool:
+    """Make the default process group, without a network when there is one rank.
+
+    False when this process has one already: then it is used, and left to its owner.
+    """
+    if book.world_size != spec.world_size:
+        raise UsageError(
+            f"{book.world_size} processes were started",
+            where="WORLD_SIZE",
+            expected=f"{spec.world_size}, the world_size of the run spec",
+        )
+    if dist.is_initialized():
+        return False
+    options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
+    if book.world_size == 1:
+        options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    dist.init_process_group(device.process_group_backend, **options)
+    return True
+
+
+def _run(spec: RunSpec, device: Device, fault: Fault, book: Journal) -> None:
+    writer = book.writer
+    writer.write(environment.environment(device))
+    if fault.name:
+        writer.event("fault_injected", 0, fault=fault.name, side=fault.side)
+    meshes = mesh.build(spec.parallel, device.name)
+    writer.write(environment.topology(meshes.groups()))
+    reduce_dtype = getattr(torch, spec.parallel.reduce_dtype)
+    self_test(meshes, device, reduce_dtype, fault, writer.write)
+    rng.seed_all(spec.training.seed)
+    trainer = _build(spec, device, meshes, fault, book)
+    first = _restore(trainer, book)
+    wanted = spec.evidence
+    if wanted.probe_file is not None and first == 1:
+        forward = (trainer.model, trainer.tap, wanted.probe_file, wanted.probe_rows)
+        run_probe(*forward, device.torch_device, spec.run_dir)
+    _train(trainer, first, book)
+    _controls(trainer, book)
+
+
+# ---------------------------------------------------------------------------------------------
+# Building.
+
+
+def _build(
+    spec: RunSpec, device: Device, meshes: mesh.Meshes, fault: Fault, book: Journal
+) -> Trainer:
+    model: Any = models.build(spec.model, fault.model_config(spec.model.hf_config))
+    tap = RouterTap(model, fault)
+    wrapped = fsdp.parallelise(model, spec.parallel, meshes)
+    for pattern in wrapped.unmatched:
+        book.writer.event("pattern_unmatched", 0, pattern=pattern)
+    models.materialise(model, device.torch_device)
+    local = shards.collect(model, meshes, wrapped)
+    names = weights.names_of(str(spec.model.hf_config["model_type"]))
+    weights.fill(model, local, names, weights.Weights(spec.model.weights_dir))
+    optimizer = optim.build_optimizer(
+        local, names, spec.training, fault, fused=device.name == "cuda"
+    )
+    batches = Batches(spec.data, spec.training.global_batch)
+    trainer = Trainer(spec, device, meshes, model, local, names, optimizer, batches, tap, fault)
+    _write_components(trainer, book)
+    _write_state(trainer, "init", 0, book)
+    return trainer
+
+
+def _write_components(trainer: Trainer, book: Journal) -> None:
+    """Whose code trains, with values read back from the live objects."""
+    training = trainer.spec.training
+    optimizer = optim.effective(trainer.optimizer, trainer.shards, training.clip_grad)
+    schedule = ("schedule", "lr", "min_lr", "warmup_init_lr", "warmup_steps", "decay_steps")
+    described: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+        ("model", trainer.model, _model_values(trainer)),
+        ("optimizer", trainer.optimizer, optimizer),
+        ("scheduler", trainer.rates, {k: getattr(trainer.rates.training, k) for k in schedule}),
+        ("loss", loss.cross_entropy_sum, {"mean_over": "supervised tokens of the global batch"}),
+    )
+    for part, subject, values in described:
+        book.writer.write(environment.component(part, subject, values))
+    owners = {shards.canonical_owner(trainer.model, shard) for shard in trainer.shards}
+    book.writer.write(environment.modules(owners))
+
+
+def _model_values(trainer: Trainer) -> dict[str, Any]:
+    config, training = trainer.model.config, trainer.spec.training
+    is_moe = bool(trainer.tap.layers)
+    return {
+        "num_parameters": sum(math.prod(shard.shape) for shard in trainer.shards),
+        "num_layers": config.num_hidden_layers,
+        "hidden_size": config.hidden_size,
+        "vocab_size": config.vocab_size,
+        "dtype": str(trainer.shards[0].local.dtype).removeprefix("torch."),
+        "attention": config._attn_implementation,
+        "experts": getattr(config, "_experts_implementation", None),
+        "rope": getattr(config, "rope_parameters", getattr(config, "rope_theta", None)),
+        "aux_loss_coef": training.aux_loss_coef if is_moe else 0.0,
+        "aux_loss_formula": training.aux_loss_formula if is_moe else None,
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# State.
+
+
+def _state(trainer: Trainer) -> TrainingState:
+    return TrainingState(
+        trainer.shards,
+        trainer.names,
+        trainer.optimizer,
+        trainer.next_batch,
+        partial(rng.capture, trainer.device),
+    )
+
+
+def _write_state(trainer: Trainer, at: str, step: int, book: Journal) -> None:
+    book.writer.write(State(at=at, step=step, digests=_state(trainer).digests()))
+
+
+def _load(trainer: Trainer, verify: bool = True) -> int:
+    """Load the checkpoint of the spec; returns the number of steps it holds (collective)."""
+    from runner import checkpoint
+
+    folder = Path(str(trainer.spec.checkpoint.resume_from))
+    loaded = checkpoint.load(folder, trainer.shards, trainer.optimizer, verify)
+    trainer.fault.after_load(trainer.optimizer)
+    trainer.next_batch = trainer.fault.cursor(loaded.next_batch)
+    if loaded.rng is not None and trainer.fault.restores_rng():
+        rng.restore(loaded.rng, trainer.device)
+    return loaded.step
+
+
+def _restore(trainer: Trainer, book: Journal) -> int:
+    """Resume where the spec says so; returns the first step to train."""
+    if trainer.spec.checkpoint.resume_from is None:
+        if trainer.spec.evidence.controls:
+            raise UsageError(
+                "negative controls are asked for without a checkpoint to resume",
+                where="checkpoint.resume_from",
+            )
+        return 1
+    step = _load(trainer)
+    book.writer.event("checkpoint_loaded", step, folder=str(trainer.spec.checkpoint.resume_from))
+    _write_state(trainer, "load", step, book)
+    book.writer.event("resumed", step, next_batch=trainer.next_batch)
+    return step + 1
+
+
+def _save(trainer: Trainer, step: int, book: Journal) -> None:
+    from runner import checkpoint
+
+    spec = trainer.spec
+    folder = step_folder(spec.run_dir, step)
+    _write_state(trainer, "save", step, book)
+    checkpoint.save(folder, _state(trainer), step, spec.run_id)
+    book.writer.event("checkpoint_saved", step, folder=folder.name)
+    if dist.get_rank() == 0:
+        retain(folder.parent, spec.checkpoint.keep, frozenset(spec.checkpoint.save_steps))
+
+
+# ---------------------------------------------------------------------------------------------
+# Training.
+
+
+def _train(trainer: Trainer, first: int, book: Journal) -> None:
+    spec = trainer.spec
+    for step in range(first, spec.last_step + 1):
+        book.writer.write(trainer.step(step))
+        book.steps = step
+        if step in spec.checkpoint.save_steps:
+            _save(trainer, step, book)
+    _write_state(trainer, "end", spec.last_step, book)
+    if trainer.routing is not None and dist.get_rank() == 0:
+        trainer.routing.write(spec.run_dir)
+
+
+def _drop_optimizer(trainer: Trainer) -> None:
+    for state in trainer.optimizer.state.values():
+        for value in state.values():
+            value.zero_()
+
+
+def _drop_cursor(trainer: Trainer) -> None:
+    trainer.next_batch = 0
+
+
+_DROPS: dict[str, Callable[[Trainer], None]] = {
+    "optimizer-dropped": _drop_optimizer,
+    "data-cursor-dropped": _drop_cursor,
+}
+
+
+def _controls(trainer: Trainer, book: Journal) -> None:
+    """Resume again with one thing wrong, once per negative control: the judge must notice."""
+    trainer.routing = None
+    for name in trainer.spec.evidence.controls:
+        if name not in _DROPS:
+            raise UsageError(
+                f"unknown negative control {name!r}",
+                where="evidence.controls",
+                expected=", ".join(_DROPS),
+            )
+        step = _load(trainer, verify=False)
+        _DROPS[name](trainer)
+        writer = book.stream(f"control-{name}")
+        writer.event("control_started", step, control=name)
+        trainer.train(step + 1, step + trainer.spec.evidence.control_steps, writer)
+        writer.close()

@@ -1,0 +1,68 @@
+"""The places in the training code at which a seeded fault may act (`runner.faults`)."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Fault:
+    """No fault: every call point changes nothing.
+
+    name: as given to ``--inject``; side: candidate or reference; gates: those that should see
+    it. The methods are the call points.
+    """
+
+    name = ""
+    side = "candidate"
+    gates: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+        return " ".join(inspect.cleandoc(type(self).__doc__ or "").split())
+
+    def collective(self, result: Any, ranks: int) -> Any:
+        """The result of a reduction in the self-test over `ranks` ranks."""
+        return result
+
+    def model_config(self, hf_config: dict[str, Any]) -> dict[str, Any]:
+        """The transformers configuration the model is built from."""
+        return hf_config
+
+    def router_scores(self, logits: Any, scores: Any, ids: Any) -> Any:
+        """The weights a router gives its experts. logits [n, experts]; scores, ids [n, k]."""
+        return scores
+
+    def schedule_index(self, index: int) -> int:
+        """The argument of the learning-rate schedule, step - 1."""
+        return index
+
+    def loss_mask(self, mask: Any) -> Any:
+        """Which labels of this rank enter the loss, [samples, positions]."""
+        return mask
+
+    def aux_coefficient(self, coefficient: float) -> float:
+        """The factor of the auxiliary loss inside the loss."""
+        return coefficient
+
+    def gradients(self, shards: Iterable[Any], ep_size: int) -> None:
+        """Local gradients after the backward pass (`runner.parallel.shards.Shard`)."""
+
+    def decays(self, name: str, n_dims: int) -> bool:
+        """Whether weight decay applies to a parameter of n_dims published dimensions."""
+        return n_dims >= 2
+
+    def after_load(self, optimizer: Any) -> None:
+        """The optimizer after a checkpoint was loaded into it."""
+
+    def cursor(self, next_batch: int) -> int:
+        """The data cursor after a checkpoint was loaded."""
+        return next_batch
+
+    def restores_rng(self) -> bool:
+        """Whether random states are restored from a checkpoint."""
+        return True

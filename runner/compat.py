@@ -1,0 +1,51 @@
+"""The few places where supported versions of torch and transformers differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+# Renamed in torch 2.13; the earlier names warn there.
+all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+def use_sum_reductions(module: Any) -> None:
+    """Make one FSDP module add gradients over ranks and divide by nothing.
+
+    torch 2.7 knows only the divide factor of the reduce-scatter; with factor 1 its PREMUL_SUM is
+    a sum on every backend. Later versions would ask gloo and HCCL for PREMUL_SUM, which these
+    lack, unless plain sums are forced.
+    """
+    if hasattr(module, "set_gradient_divide_factor"):
+        module.set_gradient_divide_factor(1.0)
+        module.set_force_sum_reduction_for_comms(True)
+    else:
+        module.set_reduce_scatter_divide_factor(1.0)
+
+
+def choose_experts_implementation(config: Any, model_class: Any) -> None:
+    """Select, on a transformers configuration, how a class computes its fused experts.
+
+    ``grouped_mm`` where torch has that kernel: its result does not depend on the order in which
+    experts are visited. ``eager``, the plain loop, elsewhere. Dense classes and transformers 4
+    have no such choice.
+    """
+    can_choose = getattr(model_class, "_can_set_experts_implementation", None)
+    if can_choose is not None and can_choose():
+        has_kernel = hasattr(nn.functional, "grouped_mm") or hasattr(torch, "_grouped_mm")
+        config._experts_implementation = "grouped_mm" if has_kernel else "eager"
+
+
+def router_recorders(model: nn.Module) -> list[Any]:
+    """What a stock class says about which of its modules emit router logits; empty for dense.
+
+    transformers keeps this table for ``output_router_logits``; entries have target_class, index
+    (into the module's output) and layer_name (a suffix of the module's name, or None).
+    """
+    table = getattr(model, "_can_record_outputs", None) or {}
+    found = table.get("router_logits", [])
+    return list(found) if isinstance(found, (list, tuple)) else [found]

@@ -1,0 +1,103 @@
+"""``certify explain`` as a command: every kind of topic, both languages, near matches."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from certify.cli import main
+from certify.explain import explain, topics
+from matrices.load import load
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["explain", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_variable_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "HCCL_CONNECT_TIMEOUT")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "HCCL_CONNECT_TIMEOUT (variable)"
+    assert any(line.split() == ["default", "120"] for line in lines)
+    assert any(line.startswith("  values") and "120 to 7200 s" in line for line in lines)
+    assert any(line.startswith("  conflicts") for line in lines)
+    assert any(line.startswith("  set by") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind", "word"),
+    [
+        ("torch-npu-cann", "rule", "post level"),
+        ("hccl_connect_timeout", "variable", "connections"),
+        ("HCCL_CONNECT_TIMEOUT=60", "variable", "connections"),
+        ("expandable_segments", "variable", "fragmentation"),
+        ("TRAINING_BACKEND", "variable", "FSDP2"),
+        ("EI0006", "error code", "not made in time"),
+        ("ERR00100", "error code", "ACL"),
+        ("ERR02200", "error code", "HCCL"),
+        ("507033", "error code", "could not be opened"),
+        ("-8020", "error code", "another container"),
+        ("8005", "error code", "container"),
+        ("HCCL error 9", "error code", "timeout"),
+        ("EJ9999", "error code", "Internal error"),
+        ("E89999", "error code", "Internal error"),
+        ("torch_npu-0014", "claim", "8.3.RC1"),
+        ("mindspeed_core-0011", "claim", "9.0.0"),
+        ("c-15", "conflict", "Triton-Ascend"),
+    ],
+)
+def test_every_kind_of_topic(topic: str, kind: str, word: str) -> None:
+    found = explain(topic, load())
+    assert found is not None
+    assert found.kind == kind
+    assert word in found.meaning
+
+
+def test_chinese_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "EI0006", "--lang", "zh")
+    assert "建链" in out
+
+
+def test_candidate_rules_are_named() -> None:
+    found = explain("500001", load())
+    assert found is not None
+    assert found.rules == ("numpy", "cann-python-deps", "container-devices")
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "-8020", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["schema"] == "certify.explain/1"
+    assert found["topic"] == "-8020"
+    assert found["rules"] == ["container-devices"]
+
+
+def test_every_listed_topic_is_explained_in_both_languages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = call(capsys)
+    assert code == 0
+    assert out.splitlines() == topics()
+    matrix = load()
+    for name in topics():
+        if name.startswith("ERR"):
+            # Parts of the composed codes of torch_npu, which are explained together.
+            continue
+        for lang in ("en", "zh"):
+            found = explain(name, matrix, lang)
+            assert found is not None, name
+            assert found.meaning, name
+
+
+def test_near_matches(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "HCCL_CONECT_TIMEOUT")
+    assert (code, out) == (2, "")
+    assert "did you mean: HCCL_CONNECT_TIMEOUT" in err
+    code, _, err = call(capsys, "???")
+    assert code == 2
+    assert "certify explain lists the topics" in err

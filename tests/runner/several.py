@@ -1,0 +1,25 @@
+"""Trains several specs one after another in one process: ``several SPEC.json ...``.
+
+The exit code is that of the last one that failed. All are tried, in one process group: making
+another under the same torchrun is a race between ranks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import torch.distributed as dist
+
+from runner.__main__ import main
+
+if __name__ == "__main__":
+    if "RANK" in os.environ:
+        dist.init_process_group("gloo")
+    else:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    code = 0
+    for path in sys.argv[1:]:
+        code = main([path]) or code
+    sys.stderr.flush()
+    os._exit(code)

@@ -93,11 +93,13 @@ def tensors(folder: Path) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
                 yield name, checkpoint.get_tensor(name)
 
 
-def describe(folder: Path) -> tuple[str, int]:
-    """(weights digest, number of parameters) of a float32 checkpoint folder."""
+def describe(folder: Path) -> tuple[str, int, int]:
+    """(weights digest, number of parameters, number of those in tensors of two or more
+    dimensions, which are the ones that weight decay applies to) of a float32 checkpoint folder."""
     digests: dict[str, str] = {}
-    count = 0
+    count = in_matrices = 0
     for name, array in tensors(folder):
         digests[name] = tensor_digest(str(array.dtype), array.shape, array.tobytes())
         count += array.size
-    return root_digest(digests), count
+        in_matrices += array.size if array.ndim >= 2 else 0
+    return root_digest(digests), count, in_matrices

@@ -152,11 +152,12 @@ def _fill(spec: PrepareSpec, folder: Path) -> dict[str, Any]:
     (folder / "tokenizer.json").write_text(marks.to_json(), encoding="utf-8")
     model_class = initial_weights.draw(config, spec.weights_seed, folder / "weights")
     initial_weights.write_json(folder / "config.json", config)
-    weights_digest, num_parameters = initial_weights.describe(folder / "weights")
+    weights_digest, num_parameters, in_matrices = initial_weights.describe(folder / "weights")
     prepared = {
         "schema": SCHEMA,
         "model_class": model_class,
         "num_parameters": num_parameters,
+        "matrix_parameters": in_matrices,
         "weights_digest": weights_digest,
         "weights_seed": spec.weights_seed,
         "vocab_size": config["vocab_size"],

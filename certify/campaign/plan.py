@@ -57,6 +57,9 @@ def build_plan(
                 "hidden_size": inputs.hf_config["hidden_size"],
                 "aux_loss_coef": training.aux_loss_coef,
                 "aux_loss_formula": training.aux_loss_formula,
+                # Which parameters decay is not seen in a curve: a decayed norm moves by far less
+                # than any gate's limit in so few steps.
+                **_decayed(inputs, training.weight_decay),
             },
         },
         "resume": {
@@ -66,6 +69,10 @@ def build_plan(
             "controls": list(inputs.scaled.resume["controls"]),
         },
     }
+
+
+def _decayed(inputs: Inputs, weight_decay: float) -> dict[str, int]:
+    return {"decayed_parameters": inputs.prepared["matrix_parameters"]} if weight_decay else {}
 
 
 def _planned_batch(inputs: Inputs, step: int) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def test_own_text_and_tokenizer(
     made: tuple[PrepareSpec, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(initial_weights, "draw", lambda *_: "none")
-    monkeypatch.setattr(initial_weights, "describe", lambda _: ("0", 0))
+    monkeypatch.setattr(initial_weights, "describe", lambda _: ("0", 0, 0))
     text = tmp_path / "own.txt"
     text.write_text("The quick brown fox counts 12 eggs. 狐狸数鸡蛋。\n" * 200, encoding="utf-8")
     spec = spec_for(
@@ -193,7 +193,7 @@ def test_failure_leaves_the_old_folder_and_nothing_else(
     assert [path.name for path in tmp_path.iterdir()] == ["prepared"]
     assert (old / "prepared.json").read_text() == "old"
     monkeypatch.setattr(initial_weights, "draw", lambda *_: "none")
-    monkeypatch.setattr(initial_weights, "describe", lambda _: ("0", 0))
+    monkeypatch.setattr(initial_weights, "describe", lambda _: ("0", 0, 0))
     prepare.prepare(spec_for(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["prepared"]
     assert (old / "samples.npy").is_file()
@@ -215,7 +215,7 @@ def test_killed_preparation_leaves_no_folder_and_the_next_cleans_up(
     assert not (tmp_path / "prepared").exists()
     assert list(tmp_path.glob(".prepared.*.partial"))
     monkeypatch.setattr(initial_weights, "draw", lambda *_: "none")
-    monkeypatch.setattr(initial_weights, "describe", lambda _: ("0", 0))
+    monkeypatch.setattr(initial_weights, "describe", lambda _: ("0", 0, 0))
     prepare.prepare(spec_for(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["PREPARE.json", "prepared"]
 

@@ -43,11 +43,12 @@ def components(parts: Parts) -> list[Component]:
         "eps": decayed["eps"],
         "weight_decay": decayed["weight_decay"],
         "clip_grad": inner.config.clip_grad,
-        "decay_by_dimensions": {
-            str(dimensions): group["weight_decay"]
+        "decayed_parameters": sum(
+            p.numel()
             for group in parts.optimizer.param_groups
-            for dimensions in sorted({p.dim() for p in group["params"]})
-        },
+            if group["weight_decay"] > 0
+            for p in group["params"]
+        ),
     }
     schedule = {
         "init_lr": scheduler.init_lr,

@@ -82,7 +82,9 @@ def test_effective_values(moe: Run) -> None:
     training = moe.spec.training
     for key in ("beta1", "beta2", "eps", "weight_decay", "clip_grad"):
         assert found["optimizer"][key] == getattr(training, key)
-    assert found["optimizer"]["decay_by_dimensions"] == {"1": 0.0, "2": 0.1}
+    # Everything but the norms' weights: no tensor of one dimension decays.
+    norms = found["model"]["num_parameters"] - found["optimizer"]["decayed_parameters"]
+    assert 0 < norms < found["model"]["num_parameters"] / 50
     assert found["model"]["aux_loss_coef"] == training.aux_loss_coef
     assert found["model"]["aux_loss_formula"] == "megatron"
     (environment,) = moe.file.of(records.Environment)

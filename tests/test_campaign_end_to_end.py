@@ -141,7 +141,7 @@ def test_trained_what_it_claims(finished: tuple[Path, dict[str, Any]]) -> None:
     assert (parts["optimizer"].package, parts["optimizer"].class_name) == ("torch", "AdamW")
     theirs = {c.part: c for c in reference[0].of(Component)}
     assert theirs["model"].class_name == "GPTModel"
-    assert {theirs[p].package for p in ("model", "optimizer", "scheduler")} == {"megatron-core"}
+    assert {theirs[p].package for p in ("model", "optimizer", "scheduler")} == {"megatron"}
     for file in candidate:
         modules = file.last(Modules)
         assert modules is not None
@@ -185,7 +185,7 @@ def test_the_store_knows_it(home: Path, finished: tuple[Path, dict[str, Any]]) -
         campaigns = store.campaigns()
         row = next(c for c in campaigns if c.folder == str(finished[0]))
         assert (row.status, row.verdict) == ("completed", "PASS")
-        runs = {r.run_id: r.status for r in store.runs(row.id)}
+        runs = {r.id: r.status for r in store.runs(row.id)}
         assert runs[f"{row.id}-candidate"] == "aborted"
         assert runs[f"{row.id}-candidate-a2"] == "completed"
         stored = {g.gate: g.verdict for g in store.gates(row.id)}

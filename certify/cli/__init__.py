@@ -32,6 +32,13 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, where=self.prog, hint=f"{self.prog} --help")
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Help as wide as the terminal says, 100 columns otherwise."""
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) - 2 if columns.isdigit() and int(columns) > 40 else 98
+    return argparse.RawDescriptionHelpFormatter(prog, width=width)
+
+
 def _top_help() -> str:
     width = max(map(len, COMMANDS))
     lines = [
@@ -88,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = _Parser(
             prog=f"certify {name}",
             description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            # A stated width keeps argparse from loading shutil (and bz2, lzma) at every start.
+            formatter_class=_formatter,
             allow_abbrev=False,
         )
         module.add_arguments(parser)

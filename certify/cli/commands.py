@@ -6,7 +6,12 @@ and ``run(args) -> int`` (an exit code).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from certify.light import dataclass
 
 
 @dataclass(frozen=True)
@@ -18,9 +23,17 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
+    "check-env": Command("certify.cli.check_env", "does this stack fit together?"),
+    "collector": Command(
+        "certify.cli.collector", "print a script that collects facts for a report"
+    ),
     "run": Command("certify.cli.run", "train a recipe and its reference, and judge it"),
     "judge": Command("certify.cli.judge", "judge the records of a campaign again"),
     "recipes": Command("certify.cli.recipes", "list or show the published recipes"),
     "report": Command("certify.cli.report", "write the page of a campaign"),
     "store": Command("certify.cli.store", "look after the database of results"),
+    "resolve": Command("certify.cli.resolve", "the smallest change, or the cost of an upgrade"),
+    "matrix": Command("certify.cli.matrix", "list, check, import and compare published claims"),
+    "lock": Command("certify.cli.lock", "write down the full stack, or refuse drift from it"),
+    "explain": Command("certify.cli.explain", "a rule, a variable, an error code, a claim"),
 }

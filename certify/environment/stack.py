@@ -3,7 +3,12 @@ report parser fills, and that the resolver judges."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field
+else:
+    from certify.light import dataclass, field
 
 
 @dataclass(frozen=True)

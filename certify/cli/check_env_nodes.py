@@ -1,0 +1,109 @@
+"""Answers of several nodes: from files, or asked for over ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import Any
+
+from certify.environment.nodes import expand
+from certify.environment.render.document import SCHEMA
+from certify.errors import InfrastructureError, UsageError
+
+_TIMEOUT_S = 60.0
+_AT_ONCE = 32
+
+
+def read_nodes(paths: list[str]) -> dict[str, dict[str, Any]]:
+    """Node name (the file's name) -> its document. Raises UsageError for a file that is none."""
+    documents: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {path}: {error}", where="--merge") from error
+        name = os.path.basename(path).removesuffix(".json")
+        documents[name] = checked(text, path)
+    return documents
+
+
+def checked(text: str, where: str) -> dict[str, Any]:
+    """A check-env document. Raises UsageError for anything else."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            "this is no JSON",
+            where=where,
+            expected=f"the output of certify check-env --json ({SCHEMA})",
+            hint="certify check-env --json > $(hostname).json",
+        ) from error  # fmt: skip
+    good = (
+        isinstance(document, dict)
+        and document.get("schema") == SCHEMA
+        and isinstance(document.get("stack"), dict)
+        and isinstance(document.get("findings"), list)
+        and document.get("verdict")
+        in ("reference", "compatible", "unverified", "incompatible", "unknown")
+    )
+    if not good:
+        raise UsageError(
+            "this is no answer of check-env", where=where, expected=f"schema {SCHEMA}",
+            hint="certify check-env --json > $(hostname).json",
+        )  # fmt: skip
+    answer: dict[str, Any] = document
+    return answer
+
+
+def ask_nodes(text: str) -> dict[str, dict[str, Any]]:
+    """Run ``certify check-env --json`` on each node over ssh, many at once.
+
+    CERTIFY_SSH is the command to reach a node (default ``ssh -o BatchMode=yes``), CERTIFY_REMOTE
+    what is called there (default ``certify``). Raises InfrastructureError when a node does not
+    answer, naming it.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        names = expand(text)
+    except ValueError as error:
+        raise UsageError(str(error), where="--nodes", expected="node[01-16],other") from error
+    if not names or any(name.startswith("-") for name in names):
+        raise UsageError("no node names", where="--nodes", expected="node[01-16],other")
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        answers = dict(zip(names, pool.map(_ask, names), strict=True))
+    silent = {name: answer for name, answer in answers.items() if isinstance(answer, str)}
+    if silent:
+        name, reason = next(iter(silent.items()))
+        raise InfrastructureError(
+            f"{len(silent)} of {len(names)} nodes gave no answer, first {name}: {reason}",
+            where="--nodes",
+            hint=f"ssh {name} certify check-env --json",
+        )
+    return {name: answer for name, answer in answers.items() if isinstance(answer, dict)}
+
+
+def _ask(name: str) -> dict[str, Any] | str:
+    import subprocess
+
+    command = shlex.split(os.environ.get("CERTIFY_SSH", "ssh -o BatchMode=yes"))
+    remote = shlex.split(os.environ.get("CERTIFY_REMOTE", "certify"))
+    try:
+        done = subprocess.run(
+            [*command, name, *remote, "check-env", "--json"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_TIMEOUT_S:g} s"
+    except OSError as error:
+        return str(error)
+    try:
+        return checked(done.stdout, name)
+    except UsageError:
+        return (done.stderr.strip() or f"exit {done.returncode}").splitlines()[-1][:200]

@@ -1,0 +1,111 @@
+"""``certify recipes show``: everything known of one recipe."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from certify.cli.recipes import SCHEMA, row_as_json
+from certify.errors import EXIT_PASS, UsageError
+from certify.recipes.load import Recipe, branch_of, load_model, load_recipe, resolve_name
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+# Sections printed as key = value, in this order.
+_SECTIONS = (
+    "cluster", "parallel", "batch", "training", "model", "moe", "mla", "dsa", "ssm", "data",
+    "ckpt", "env",
+)  # fmt: skip
+
+
+def _find(name: str, backend: str | None) -> tuple[Recipe, str | None]:
+    """The recipe of a row, or of an upstream script under tests/poc, and what was chosen."""
+    from certify.recipes.poc import find_script
+
+    script = find_script(name)
+    if script is not None:
+        return load_recipe(script.id), None
+    match = resolve_name(name, backend)
+    return load_recipe(match.row.id), match.said
+
+
+def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in section.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list):
+            yield f"  {prefix}{key} = {', '.join(map(str, value))}"
+        else:
+            yield f"  {prefix}{key} = {value}"
+
+
+def _row_lines(recipe: Recipe) -> Iterator[str]:
+    row = recipe.row
+    if row is None:
+        return
+    yield f"published  {row.model} {row.size}, {row.seq}, {row.backend_published}, {row.cluster}"
+    yield f"status     {row.status} (by {row.contributor})"
+    branch = branch_of(row)
+    retired = branch.retired_on(date.today())
+    version = row.version or "maintained to master"
+    how = "ended" if branch.kind == "published" else "was to end"
+    yield f"version    {version}" + (f"; maintenance {how} {retired}: retired" if retired else "")
+    if row.weights:
+        yield f"weights    {row.weights}"
+
+
+def _lines(recipe: Recipe) -> Iterator[str]:
+    source = recipe.source
+    yield recipe.id
+    yield from _row_lines(recipe)
+    yield f"script     {source.repo} {source.path}@{source.commit} (branch {source.branch})"
+    yield f"stage      {recipe.stage}, entry {recipe.entry}, product {recipe.product or 'unsaid'}"
+    for difference in recipe.differences:
+        yield (
+            f"differs    {difference['field']}: list says {difference['published']},"
+            f" script says {difference['script']}"
+        )
+    for note in recipe.raw.get("notes", ()):
+        yield f"note       {note['about']}: {note['text']}"
+    for variant in recipe.raw.get("config_variants", ()):
+        yield f"variant    {variant['name']}: {variant['settings']}"
+    for stage, scripts in recipe.raw.get("variants", {}).items():
+        yield f"variants   {stage}: {', '.join(scripts)}"
+    for name in _SECTIONS:
+        if recipe.raw.get(name):
+            yield f"[{name}]"
+            yield from _flat(recipe.raw[name])
+    if recipe.raw.get("optimisations"):
+        yield "[optimisations]"
+        yield f"  {', '.join(recipe.raw['optimisations'])}"
+
+
+def _model_json(recipe: Recipe) -> dict[str, Any] | None:
+    if recipe.model_key is None:
+        return None
+    try:
+        model = load_model(recipe.model_key)
+    except UsageError:
+        return None
+    source = {"url": model.url, "read_on": model.read_on}
+    return {"key": model.key, "source": source, "config": dict(model.config)}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one recipe. Raises UsageError with near matches for an unknown name."""
+    recipe, said = _find(args.recipe, args.backend)
+    if args.json:
+        document = {
+            "schema": SCHEMA,
+            "chosen": said,
+            "published": row_as_json(recipe.row) if recipe.row else None,
+            "recipe": dict(recipe.raw),
+            "model_config": _model_json(recipe),
+        }
+        print(json.dumps(document, ensure_ascii=False))
+        return EXIT_PASS
+    print("\n".join(([said] if said else []) + list(_lines(recipe))))
+    return EXIT_PASS

@@ -1,0 +1,1 @@
+"""Verdicts in words: text for people, JSON, markdown for issues, JUnit."""

@@ -1,0 +1,274 @@
+"""The matrix: what is published about versions that go together. Standard library only.
+
+``load()`` answers the `Matrix`. The TSV files are the truth; a compiled form beside them
+(``compiled.json``, built with the wheel or on first use, never committed) is taken when its
+checksum says that it was made from these very files. ``load(folder)`` reads another state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+FOLDER = Path(__file__).parent
+COMPILED = "compiled.json"
+# fmt: off
+COLUMNS = (
+    "id", "kind", "state", "components", "where", "source", "path", "ref", "table",
+    "date", "dated", "since", "conflict", "note",
+)
+KINDS = (
+    "reference", "compatible", "incompatible", "requirement", "pin", "tag-map", "availability",
+    "maintenance",
+)
+# fmt: on
+STATES = ("current", "preview", "upcoming", "superseded", "contradicted")
+# States that may decide; the others stay readable as history.
+DECIDING = ("current", "preview")
+_TABLES = ("components", "conflicts", "products", "chips", "relations")
+
+
+class MatrixError(ValueError):
+    """A file of the matrix that cannot be read; the message names file and line."""
+
+
+class Claim(NamedTuple):
+    """One published statement. A tuple and no dataclass: 1,700 are made at every start.
+
+    components: key -> specification (`certify.versions.specs`); where: conditions (product, arch,
+    at); source, path, ref, table: repository or site, document, commit or ``web``, table;
+    date, dated: last ``seen`` in history, ``published`` or only ``read`` on that day;
+    since: first seen; conflict: id in conflicts.tsv.
+    """
+
+    id: str
+    kind: str
+    state: str
+    components: dict[str, str]
+    where: dict[str, str]
+    source: str
+    path: str
+    ref: str
+    table: str
+    date: str
+    dated: str
+    since: str
+    conflict: str
+    note: str
+
+    @property
+    def scope(self) -> str:
+        """The file that the claim stands in."""
+        return self.id.rpartition("-")[0]
+
+    @property
+    def decides(self) -> bool:
+        """Whether the claim may decide; superseded and contradicted ones never do."""
+        return self.state in DECIDING
+
+    def citation(self) -> str:
+        """Where it is published: ``Ascend/pytorch COMPATIBILITY.md@b48e648, table (2026-08-20)``"""
+        place = f"{self.source} {self.path}".strip()
+        ref = "" if self.ref in ("", "-", "web") else f"@{self.ref}"
+        table = f", {self.table}" if self.table else ""
+        read = "read " if self.dated == "read" else ""
+        return f"{place}{ref}{table} ({read}{self.date})"
+
+
+class Matrix:
+    """All claims and the small tables beside them, indexed by component.
+
+    claims: those that may decide plus availability and tag maps; `history` adds the superseded
+    ones, maintenance rows and image lists, read only when asked for.
+    """
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.digest: str = state["digest"]
+        self.tables: dict[str, list[dict[str, str]]] = state["tables"]
+        self.claims: list[Claim] = [Claim(*row) for row in state["claims"]]
+        # What a reader of the matrix derives from it once (parsed specifications, indexes).
+        self.prepared: object = None
+        self._cold: str = state["cold"]
+        self._history: list[Claim] | None = None
+        self._about: dict[str, list[Claim]] = {}
+        for claim in self.claims:
+            for key in claim.components:
+                self._about.setdefault(key, []).append(claim)
+        self.components: dict[str, dict[str, str]] = {
+            row["key"]: row for row in self.tables["components"]
+        }
+        self.by_id: dict[str, Claim] = {claim.id: claim for claim in self.claims}
+
+    @property
+    def history(self) -> list[Claim]:
+        """Every claim, superseded ones included, in file order."""
+        if self._history is None:
+            cold = [Claim(*row) for row in json.loads(self._cold)]
+            self._history = sorted(self.claims + cold, key=lambda claim: claim.id)
+        return self._history
+
+    def about(self, *keys: str) -> list[Claim]:
+        """Deciding claims that name all these components."""
+        first, *rest = keys
+        return [
+            claim
+            for claim in self._about.get(first, ())
+            if claim.decides and all(key in claim.components for key in rest)
+        ]
+
+    def claim(self, name: str) -> Claim | None:
+        """The claim with this id, from the history too."""
+        found = self.by_id.get(name)
+        if found is None:
+            found = next((claim for claim in self.history if claim.id == name), None)
+        return found
+
+    def family(self, key: str) -> str:
+        """The version family of a component; ``name`` for one the matrix does not know."""
+        row = self.components.get(key)
+        return row["family"] if row else "name"
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of one TSV file. Raises MatrixError with file and line."""
+    return rows_of(path.read_text(encoding="utf-8"), path.name)
+
+
+def rows_of(text: str, name: str) -> list[dict[str, str]]:
+    """The rows of a TSV text; empty lines and lines that start with ``#`` are left out."""
+    lines = text.splitlines()
+    header = lines[0].split("\t") if lines else []
+    rows = []
+    for number, line in enumerate(lines[1:], start=2):
+        if not line or line.startswith("#"):
+            continue
+        cells = line.split("\t")
+        if len(cells) != len(header):
+            raise MatrixError(
+                f"{name}:{number}: {len(cells)} columns where the header has {len(header)}"
+            )
+        rows.append(dict(zip(header, cells, strict=True)))
+    return rows
+
+
+def read_table(name: str) -> list[dict[str, str]]:
+    """A table that stands beside the claims: ``variables``, ``error_codes``, ``rules``.
+
+    Works in a checkout, a wheel and a zip archive. Raises MatrixError when there is none.
+    """
+    path = FOLDER / f"{name}.tsv"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except NotADirectoryError:
+        text = _from_archive(path).decode("utf-8")
+    except FileNotFoundError as error:
+        raise MatrixError(f"{path.name}: no such table") from error
+    return rows_of(text, path.name)
+
+
+def pairs_of(cell: str, place: str) -> dict[str, str]:
+    """``cann=9.1.0 torch=2.7.1`` as a mapping. Raises MatrixError naming the place."""
+    answer = {}
+    for word in cell.split():
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise MatrixError(f"{place}: {word!r} is no key=value pair")
+        answer[key] = value
+    return answer
+
+
+def claim_of(row: dict[str, str], place: str) -> Claim:
+    """A claim from the cells of its row. Raises MatrixError for a missing column."""
+    try:
+        cells: list[Any] = [row[column] for column in COLUMNS]
+    except KeyError as error:
+        raise MatrixError(f"{place}: no column {error}") from error
+    cells[3] = pairs_of(cells[3], place)
+    cells[4] = pairs_of(cells[4], place)
+    return Claim(*cells)
+
+
+def _files(folder: Path) -> list[Path]:
+    tables = [folder / f"{name}.tsv" for name in _TABLES]
+    return sorted((folder / "claims").glob("*.tsv")) + [path for path in tables if path.is_file()]
+
+
+def checksum(folder: Path) -> str:
+    """Changes whenever a file of the matrix changes; fast, not cryptographic."""
+    total = 0
+    for path in _files(folder):
+        total = crc32(path.read_bytes(), crc32(path.name.encode(), total))
+    return f"{total:08x}"
+
+
+def compile_folder(folder: Path) -> dict[str, Any]:
+    """Reads the TSV files into the form that is stored as ``compiled.json``."""
+    hot: list[Claim] = []
+    cold: list[Claim] = []
+    for path in sorted((folder / "claims").glob("*.tsv")):
+        for row in read_rows(path):
+            claim = claim_of(row, f"{path.name} {row.get('id', '?')}")
+            # Long lists that no pair query needs stay packed until somebody asks for them.
+            listed = claim.kind == "maintenance" or claim.scope == "cann_images"
+            (hot if claim.decides and not listed else cold).append(claim)
+    tables = {
+        name: read_rows(folder / f"{name}.tsv") if (folder / f"{name}.tsv").is_file() else []
+        for name in _TABLES
+    }
+    return {
+        "digest": checksum(folder),
+        "tables": tables,
+        "claims": hot,
+        "cold": json.dumps(cold, ensure_ascii=False),
+    }
+
+
+def write_compiled(folder: Path, target: Path) -> None:
+    """Writes the compiled form whole or not at all."""
+    unfinished = target.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(
+        json.dumps(compile_folder(folder), ensure_ascii=False, separators=(",", ":")),
+        encoding="utf-8",
+    )
+    unfinished.replace(target)
+
+
+def load(folder: Path | None = None) -> Matrix:
+    """The matrix of this installation, or of another folder laid out like it.
+
+    Raises MatrixError when a file cannot be read.
+    """
+    own = folder is None
+    folder = folder or FOLDER
+    if not folder.is_dir():
+        return _load_from_archive(folder)
+    if not (folder / "claims").is_dir():
+        raise MatrixError(f"{folder}: no folder claims/, so this is no matrix")
+    compiled = folder / COMPILED
+    if own:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            state = json.loads(compiled.read_bytes())
+            if state["digest"] == checksum(folder):
+                return Matrix(state)
+        if os.access(folder, os.W_OK):
+            with suppress(OSError):
+                write_compiled(folder, compiled)
+    return Matrix(json.loads(json.dumps(compile_folder(folder))))
+
+
+def _from_archive(path: Path) -> bytes:
+    loader = globals().get("__loader__")
+    try:
+        data: bytes = loader.get_data(str(path))  # type: ignore[union-attr]
+    except (OSError, AttributeError) as error:
+        raise MatrixError(f"{path}: not in this archive") from error
+    return data
+
+
+def _load_from_archive(folder: Path) -> Matrix:
+    """The matrix inside a zipapp, which always carries the compiled form."""
+    return Matrix(json.loads(_from_archive(folder / COMPILED)))

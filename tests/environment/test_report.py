@@ -1,0 +1,272 @@
+"""Pasted text of every format, own samples: what is read, what is left open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from certify.environment.report import FORMATS, read_report
+from tests.environment.test_npu_smi import A2, A3
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from certify.environment.stack import Stack
+
+
+def seen(stack: Stack) -> dict[str, str]:
+    return {name: found[0].version for name, found in stack.components.items()}
+
+
+TABLE: dict[str, tuple[str, dict[str, str]]] = {
+    "install info": (
+        "package_name=Ascend-cann-toolkit\nversion=8.3.RC1\ninnerversion=V100R001C23SPC001B224\n"
+        "compatible_version=[V100R001C15]\narch=x86_64\nos=linux\n",
+        {"cann": "8.3.RC1", "arch": "x86_64"},
+    ),
+    "nnae info": ("package_name=Ascend-cann-nnae\nversion=8.0.RC3\n", {"cann": "8.0.RC3"}),
+    "ops info": ("package_name=Ascend-cann-910b-ops\nversion=9.0.0\n", {"cann_ops": "9.0.0"}),
+    "version.cfg": (
+        "# version: 1.0\ntoolkit_running_version=[7.3.0.1.231:8.0.RC2]\n"
+        "opp_kernel_running_version=[7.3.0.1.231:8.0.RC2]\n",
+        {"cann": "8.0.RC2", "cann_ops": "8.0.RC2"},
+    ),
+    "driver info": (
+        "Version=25.2.0\nascendhal_version=7.35.23\ncompatible_version_fw=[7.0.0,7.7.99]\n",
+        {"driver": "25.2.0"},
+    ),
+    "firmware info": (
+        "Version=7.7.0.6.236\nfirmware_version=1.0\npackage_version=25.2.0\n",
+        {"firmware": "7.7.0.6.236"},
+    ),
+    "component info": ("Version=8.2.0.0.201\nversion_dir=8.2.RC1\n", {"cann": "8.2.RC1"}),
+    "nnal info": (
+        "    Ascend-cann-atb : 8.2.RC1\n    Ascend-cann-atb Version : 8.2.RC1.B150\n",
+        {"nnal": "8.2.RC1"},
+    ),
+    "os-release": ('ID="openEuler"\nVERSION_ID="24.03"\n', {"os": "openEuler 24.03"}),
+    "collect_env": (
+        "PyTorch version: 2.8.0+cpu\nOS: Ubuntu 22.04.5 LTS (aarch64)\nLibc version: glibc-2.35\n"
+        "Python version: 3.11.9 (main, Jan 1 2026) [GCC 11] (64-bit runtime)\n"
+        "[pip3] torch_npu==2.8.0.post2\n[pip3] numpy==1.26.4\nvLLM Ascend Version: 0.13.0\n",
+        {
+            "torch": "2.8.0+cpu", "os": "Ubuntu 22.04.5 LTS", "arch": "aarch64", "glibc": "2.35",
+            "python": "3.11.9", "torch_npu": "2.8.0.post2", "numpy": "1.26.4",
+            "vllm_ascend": "0.13.0",
+        },
+    ),
+    "llamafactory env": (
+        "- `llamafactory` version: 0.9.4\n- Platform: "
+        "Linux-5.10.0-1.aarch64-aarch64-with-glibc2.34\n"
+        "- Python version: 3.11.4\n- PyTorch version: 2.5.1 (NPU)\n- NPU type: Ascend910B4\n"
+        "- CANN version: 8.1.RC1\n",
+        {
+            "llamafactory": "0.9.4", "arch": "aarch64", "glibc": "2.34", "python": "3.11.4",
+            "torch": "2.5.1", "product": "A2", "cann": "8.1.RC1",
+        },
+    ),
+    "verl diagnose": (
+        "----------Python Info----------\nVersion      : 3.10.12\n"
+        "------------Pip Info-----------\nvllm         : 0.11.0+empty\ntorch        : 2.7.1\n"
+        "----------verl Info-----------\nVersion      : 0.6.1\n",
+        {"python": "3.10.12", "vllm": "0.11.0+empty", "torch": "2.7.1", "verl": "0.6.1"},
+    ),
+    "sglang": (
+        "NPU available: True\nNPU 0,1: Ascend910_9362\nCANN_HOME: /usr/local/Ascend/cann-8.5.0\n"
+        "PyTorch: 2.8.0+cpu\nsglang: 0.5.6\n",
+        {"product": "A3", "cann": "8.5.0", "torch": "2.8.0+cpu", "sglang": "0.5.6"},
+    ),
+    "pip list": (
+        "Package       Version        Editable project location\n------------- ------- -----\n"
+        "torch         2.7.1+cpu\ntorch_npu     2.7.1.post2\nvllm          0.9.1+empty  "
+        "/work/vllm\n",
+        {"torch": "2.7.1+cpu", "torch_npu": "2.7.1.post2", "vllm": "0.9.1+empty"},
+    ),
+    "one row of a list": ("torch-npu                 2.6.0\n", {"torch_npu": "2.6.0"}),
+    "pip freeze": (
+        "torch==2.6.0\ntorch-npu==2.6.0.post3\n"
+        "mindspeed @ git+https://example.org/MindSpeed.git@2.2.0_core_r0.12.1\n",
+        {"torch": "2.6.0", "torch_npu": "2.6.0.post3", "mindspeed_core": "2.2.0_core_r0.12.1"},
+    ),
+    "pip show": ("Name: torch-npu\nVersion: 2.6.0\nLocation: /x\n", {"torch_npu": "2.6.0"}),
+    "conda list": ("torch     2.1.0    pypi_0    pypi\n", {"torch": "2.1.0"}),
+    "install message": (
+        "Successfully installed numpy-1.26.4 torch-npu-2.7.1 triton_ascend-3.2.0\n",
+        {"numpy": "1.26.4", "torch_npu": "2.7.1", "triton_ascend": "3.2.0"},
+    ),
+    "wheel": (
+        "pip install torch_npu-2.6.0-cp311-cp311-manylinux_2_28_aarch64.whl\n",
+        {"torch_npu": "2.6.0", "python": "3.11", "arch": "aarch64"},
+    ),
+    "run files": (
+        "Ascend-cann-toolkit_8.2.RC1_linux-aarch64.run\n"
+        "Ascend-cann-kernels-910b_8.2.RC1_linux-aarch64.run\n"
+        "Ascend-hdk-910b-npu-driver_25.2.0_linux-aarch64.run\n",
+        {"cann": "8.2.RC1", "cann_ops": "8.2.RC1", "driver": "25.2.0", "arch": "aarch64"},
+    ),
+    "image": (
+        "docker pull quay.io/ascend/cann:8.3.rc2-910b-openeuler24.03-py3.11\n",
+        {"cann": "8.3.rc2", "image_product": "A2", "os": "openeuler 24.03", "python": "3.11"},
+    ),
+    "framework image": (
+        "image: quay.io/ascend/vllm-ascend:v0.13.0-a3-openeuler\n",
+        {"vllm_ascend": "0.13.0", "image_product": "A3"},
+    ),
+    "exports": (
+        "export ASCEND_HOME_PATH=/usr/local/Ascend/cann-9.0.0\n"
+        "export ATB_HOME_PATH=/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_0\n",
+        {"cann": "9.0.0", "atb_abi": "0"},
+    ),
+    "links": ("lrwxrwxrwx 1 root root 17 toolkit -> ../8.2.RC1/toolkit\n", {"cann": "8.2.RC1"}),
+    "free text": ("cann8.3rc1, torch-npu-2.10.post4 on Atlas 800T A2\n",
+                  {"cann": "8.3rc1", "torch_npu": "2.10.0.post4", "product": "A2"}),
+    "Chinese free text": (
+        "昇腾910B3，CANN：8.0.RC2.2，驱动：24.1.rc3\ntorch版本是2.1.0\n",
+        {"product": "A2", "cann": "8.0.RC2.2", "driver": "24.1.rc3", "torch": "2.1.0"},
+    ),
+    "markdown": ("| Machine | Ascend 910B4 x8, npu-smi 25.2.0, CANN 8.2.RC1 |\n",
+                 {"product": "A2", "driver": "25.2.0", "cann": "8.2.RC1"}),
+    "branches": ("MindSpeed-LLM: 26.0.0\nMindSpeed: 26.0.0_core_r0.12.1\n"
+                 "Megatron-LM core_v0.12.1\n",
+                 {"mindspeed_llm": "26.0.0", "mindspeed_core": "26.0.0_core_r0.12.1",
+                  "megatron": "core_v0.12.1"}),
+    "a driver that is no driver": ("驱动版本 7.0.RC1\n", {"cann": "7.0.RC1"}),
+    "moved": ("npu: 310P (environment copied from 910B2)\n", {"product": "310P"}),
+    "moved, Chinese": ("将910b2上的环境迁移到310p后\n", {"product": "310P"}),
+    "board": (
+        "NPU ID                         : 0\nSoftware Version               : 25.3.rc1\n"
+        "Firmware Version               : 7.8.0.2.212\n",
+        {"driver": "25.3.rc1", "firmware": "7.8.0.2.212"},
+    ),
+    "complaint of pip": (
+        "torch-npu 2.5.1 requires torch==2.5.1, but you have torch 2.6.0 which is incompatible.\n",
+        {"torch_npu": "2.5.1", "torch": "2.6.0"},
+    ),
+    "python banner": ("Python 3.9.18 (main, Sep 11) [GCC 11] on linux\n", {"python": "3.9.18"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_formats(name: str) -> None:
+    text, expected = TABLE[name]
+    found = seen(read_report(text))
+    assert {key: found.get(key) for key in expected} == expected
+
+
+NO_SIGHTING = {
+    "a requirement": "vllm-ascend needs CANN 8.5.0 and requires torch==2.8.0",
+    "a dependency": "- vllm==0.8.5 depends on torch==2.6.0",
+    "a request": "The user requested torch==2.9.0",
+    "advice": "建议升级到 CANN 8.5.0",
+    "a document": "CANN 9.0.0 (doc)",
+    "a link": "see https://example.org/torch-2.7.1/index.html",
+    "a removal": "Successfully uninstalled triton-3.6.0",
+    "a log line": "INFO 05-30 14:36:49 [x.py:17] torch 9.9.9",
+    "a port": "torch server on port 8080.1",
+}
+
+
+@pytest.mark.parametrize("name", NO_SIGHTING)
+def test_what_is_not_installed_is_no_sighting(name: str) -> None:
+    found = seen(read_report(NO_SIGHTING[name]))
+    assert not {"torch", "cann", "triton", "vllm"} & set(found), found
+
+
+def test_sections_say_what_was_read_and_where() -> None:
+    stack = read_report("hello\n" + A2 + "\npackage_name=Ascend-cann-toolkit\nversion=8.5.0\n")
+    kinds = [(s.kind, s.state, s.lines[0]) for s in stack.sections]
+    assert kinds == [("npu-smi info", "read", 2), ("CANN or driver version file", "read", 19)]
+    assert len(stack.devices) == 2
+
+
+def test_a_table_that_cannot_be_read_is_unparsed() -> None:
+    stack = read_report("| npu-smi 25.2.0     Version: 25.2.0   |\n| garbage | Health | more |\n")
+    assert [s.state for s in stack.sections] == ["partial"]
+    assert stack.devices == ()
+    assert seen(stack)["driver"] == "25.2.0"
+
+
+def test_a_markdown_table_is_no_npu_table() -> None:
+    assert read_report("| a | b |\n|---|---|\n| 1 | 2 |\n").sections == ()
+
+
+def test_an_empty_cann_field_is_unknown() -> None:
+    stack = read_report("NPU:\n" + A3 + "\nCANN:\n\n")
+    assert {s.id for s in stack.signals} == {"cann-field-empty"}
+    assert "cann" not in stack.components
+
+
+def test_ansi_wide_punctuation_and_windows_lines() -> None:
+    text = "\x1b[31mCANN：8.5.0\x1b[0m\r\n\ufefftorch\u3000:\u30002.9.0\r\n"
+    assert seen(read_report(text)) == {"cann": "8.5.0", "torch": "2.9.0"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
+def test_encodings(encoding: str) -> None:
+    assert seen(read_report("驱动：25.2.0，CANN：8.5.0".encode(encoding)))["cann"] == "8.5.0"
+
+
+def test_binary_is_said_to_be_none() -> None:
+    stack = read_report(bytes(range(256)) * 40)
+    assert [(s.kind, s.state) for s in stack.sections] == [("binary", "unparsed")]
+
+
+def test_two_sightings_are_both_kept_the_trusted_one_first() -> None:
+    stack = read_report("image: quay.io/ascend/cann:9.0.0-910b-ubuntu22.04-py3.11\nCANN 8.5.1\n")
+    assert [f.version for f in stack.components["cann"]] == ["8.5.1", "9.0.0"]
+    assert [f.confidence for f in stack.components["cann"]] == ["stated", "inferred"]
+
+
+def test_permissions_are_judged_across_lines() -> None:
+    nodes = "crw-rw---- 1 1000 1000 236, 0 Jan 1 10:00 /dev/davinci0\n"
+    closed = {
+        s.id for s in read_report(nodes + "uid=1001(dev) gid=1001(dev) groups=1001(dev)\n").signals
+    }
+    member = read_report(nodes + "uid=1001(dev) gid=1001(dev) groups=1001(dev),1000(npu)\n").signals
+    root = read_report(nodes + "uid=0(root) gid=0(root)\nCapEff: 000001ffffffffff\n").signals
+    bare = {
+        s.id
+        for s in read_report(nodes + "uid=0(root) gid=0(root)\nCapEff: 0000000000000000\n").signals
+    }
+    assert closed == bare == {"device-nodes-closed"}
+    assert member == root == ()
+
+
+def test_docker_run_over_several_lines() -> None:
+    text = (
+        "docker run -it \\\n  --device /dev/davinci0 \\\n  --device /dev/davinci_manager \\\n"
+        "  -v /usr/local/Ascend/driver:/usr/local/Ascend/driver \\\n"
+        "  quay.io/ascend/vllm-ascend:v0.13.0 bash\n"
+    )
+    stack = read_report(text)
+    lacking = next(s for s in stack.signals if s.id == "devices-not-mounted").data["lacking"]
+    assert lacking == "--device /dev/devmm_svm --device /dev/hisi_hdc"
+    assert seen(stack)["vllm_ascend"] == "0.13.0"
+    assert not read_report(text.replace("-it", "--privileged")).signals
+
+
+def test_formats_have_names_and_order() -> None:
+    assert list(FORMATS)[-1] == "pip list"
+    assert len(FORMATS) == len(set(FORMATS)) >= 20
+
+
+def test_public_samples_are_read(shared: Path) -> None:
+    expected = {
+        "ascend_toolkit_install.info_9.1.0_x86_64": {"cann": "9.1.0"},
+        "ascend_nnae_install.info_8.0.RC3": {"cann": "8.0.RC3"},
+        "version.cfg_8.2.RC2": {"cann": "8.2.RC2", "cann_ops": "8.2.RC2"},
+        "opp_kernel_version.info_8.2.RC1": {"cann_ops": "8.2.RC1"},
+        "nnal_atb_version.info_9.1.0": {"nnal": "9.1.0"},
+        "driver_version.info_24.1.rc2.2": {"driver": "24.1.rc2.2"},
+        "firmware_version.info_7.7.0.1.231": {"firmware": "7.7.0.1.231"},
+        "ls_ascend-toolkit_latest_8.2.RC2.txt": {"cann": "8.2.RC2"},
+        "ls_Ascend_9.1.0.txt": {"cann": "9.1.0"},
+        "lspci_910A_7of8.txt": {"product": "910", "pci_accelerators": "7"},
+        "npu-smi_950_board_25.7.rc1.6.txt": {"driver": "25.7.rc1.6", "product": "950"},
+        "collect_env_A2_8.5.0.txt": {"cann": "8.5.0", "driver": "25.5.0", "torch_npu": "2.9.0"},
+        "env_cann_9.1.0.txt": {"cann": "9.1.0", "atb_abi": "1"},
+    }
+    for name, wanted in expected.items():
+        found = seen(read_report((shared / "facts/samples" / name).read_bytes()))
+        assert {key: found.get(key) for key in wanted} == wanted, name

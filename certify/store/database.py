@@ -65,7 +65,8 @@ class Database:
     def _sqlite_path(self) -> Path | None:
         if self.url.get_backend_name() != "sqlite" or self.url.database in (None, "", ":memory:"):
             return None
-        return Path(str(self.url.database)).absolute()
+        # SQLite's own URI form (file:/path?mode=ro) names a file like any other.
+        return Path(str(self.url.database).removeprefix("file:")).absolute()
 
     def _create_engine(self) -> Engine:
         sqlite = self.url.get_backend_name() == "sqlite"

@@ -19,10 +19,10 @@ NOT = "NOT REQUIRED"
         ("neutrality", "stock; candidate model: transformers.models.qwen3_moe"),
         ("environment", "candidate: Python 3.11.7 on CPU; torch 2.13.0; reference: Python"),
         ("sft-extras", "pretraining supervises every token"),
-        ("reshard", "run with --phases reshard"),
+        ("reshard", "on request, and nightly"),
         ("worker-loss", "nightly"),
-        ("cross-backend", "--phases cross-backend"),
-        ("upgrade", "--phases upgrade"),
+        ("cross-backend", "on request"),
+        ("upgrade", "on request"),
     ],
 )
 def test_tiny_reports(gate: str, reason: str) -> None:

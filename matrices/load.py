@@ -10,11 +10,17 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-FOLDER = Path(__file__).parent
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    FOLDER: Path
+
+# check-env reads the matrix at every start, and pathlib alone would cost it a twentieth of its
+# time: the way of every day uses plain names, and FOLDER is made when somebody asks for it.
+_HERE = os.path.dirname(os.path.abspath(__file__))
 COMPILED = "compiled.json"
 # fmt: off
 COLUMNS = (
@@ -160,7 +166,7 @@ def read_table(name: str) -> list[dict[str, str]]:
 
     Works in a checkout, a wheel and a zip archive. Raises MatrixError when there is none.
     """
-    path = FOLDER / f"{name}.tsv"
+    path = _as_path(str(globals().get("FOLDER", _HERE))) / f"{name}.tsv"
     try:
         text = path.read_text(encoding="utf-8")
     except NotADirectoryError:
@@ -192,16 +198,19 @@ def claim_of(row: dict[str, str], place: str) -> Claim:
     return Claim(*cells)
 
 
-def _files(folder: Path) -> list[Path]:
-    tables = [folder / f"{name}.tsv" for name in _TABLES]
-    return sorted((folder / "claims").glob("*.tsv")) + [path for path in tables if path.is_file()]
+def _files(folder: str) -> list[str]:
+    claims = os.path.join(folder, "claims")
+    names = sorted(name for name in os.listdir(claims) if name.endswith(".tsv"))
+    tables = [os.path.join(folder, f"{name}.tsv") for name in _TABLES]
+    return [os.path.join(claims, name) for name in names] + [p for p in tables if os.path.isfile(p)]
 
 
-def checksum(folder: Path) -> str:
+def checksum(folder: Path | str) -> str:
     """Changes whenever a file of the matrix changes; fast, not cryptographic."""
     total = 0
-    for path in _files(folder):
-        total = crc32(path.read_bytes(), crc32(path.name.encode(), total))
+    for path in _files(str(folder)):
+        with open(path, "rb") as file:
+            total = crc32(file.read(), crc32(os.path.basename(path).encode(), total))
     return f"{total:08x}"
 
 
@@ -243,20 +252,21 @@ def load(folder: Path | None = None) -> Matrix:
     Raises MatrixError when a file cannot be read.
     """
     own = folder is None
-    folder = folder or FOLDER
+    if folder is None:
+        place = str(globals().get("FOLDER", _HERE))
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            with open(os.path.join(place, COMPILED), "rb") as file:
+                state = json.loads(file.read())
+            if state["digest"] == checksum(place):
+                return Matrix(state)
+        folder = _as_path(place)
     if not folder.is_dir():
         return _load_from_archive(folder)
     if not (folder / "claims").is_dir():
         raise MatrixError(f"{folder}: no folder claims/, so this is no matrix")
-    compiled = folder / COMPILED
-    if own:
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            state = json.loads(compiled.read_bytes())
-            if state["digest"] == checksum(folder):
-                return Matrix(state)
-        if os.access(folder, os.W_OK):
-            with suppress(OSError):
-                write_compiled(folder, compiled)
+    if own and os.access(folder, os.W_OK):
+        with suppress(OSError):
+            write_compiled(folder, folder / COMPILED)
     return Matrix(json.loads(json.dumps(compile_folder(folder))))
 
 
@@ -272,3 +282,16 @@ def _from_archive(path: Path) -> bytes:
 def _load_from_archive(folder: Path) -> Matrix:
     """The matrix inside a zipapp, which always carries the compiled form."""
     return Matrix(json.loads(_from_archive(folder / COMPILED)))
+
+
+def _as_path(place: str) -> Path:
+    from pathlib import Path
+
+    return Path(place)
+
+
+def __getattr__(name: str) -> Any:
+    """``FOLDER``: where the matrix of this installation lies."""
+    if name == "FOLDER":
+        return _as_path(_HERE)
+    raise AttributeError(name)

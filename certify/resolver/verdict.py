@@ -24,7 +24,6 @@ from certify.resolver.model import INCOMPATIBLE as PAIR_INCOMPATIBLE
 from certify.resolver.model import REFERENCE as PAIR_REFERENCE
 from certify.resolver.model import UNDECLARED
 from certify.resolver.rules import RULES
-from certify.resolver.rules.recipe import check as check_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -89,6 +88,8 @@ def judge(
     for run in RULES.values():
         findings += run(facts)
     if recipe is not None:
+        from certify.resolver.rules.recipe import check as check_recipe
+
         findings += check_recipe(facts, recipe)
     change = None
     if any(result.status == PAIR_INCOMPATIBLE for result in facts.pairs):

@@ -170,6 +170,48 @@ def test_checkouts_by_branch_tag_submodule_and_link(tmp_path: Path) -> None:
     assert versions(stack, "megatron") == ["0.12.1"]
 
 
+def test_a_link_of_another_name_is_found(tmp_path: Path) -> None:
+    trees.write(tmp_path, "src/MindSpeed/mindspeed/__init__.py", "")
+    trees.link(tmp_path, "work/MindSpeed", "../src/MindSpeed/mindspeed")
+    assert "module-link-name" in signals(look(tmp_path, PYTHONPATH="/work"))
+    trees.link(tmp_path, "work/mindspeed", "../src/MindSpeed/mindspeed")
+    assert "module-link-name" not in signals(look(tmp_path, PYTHONPATH="/work"))
+
+
+def test_a_copied_tree_is_told_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from certify.environment import fingerprints
+
+    old, new = b"x = 1\n", b"x = 2\n"
+    rows = [
+        ("mindspeed_core", "a.py", fingerprints.blob_id(old), ("2.2.0_core_r0.12.1",)),
+        ("mindspeed_core", "a.py", fingerprints.blob_id(new), ("2.3.0_core_r0.12.1", "master")),
+        ("mindspeed_core", "b.py", fingerprints.blob_id(old), ("master",)),
+        ("mindspeed_core", "b.py", fingerprints.blob_id(new), ("2.3.0_core_r0.12.1",)),
+    ]
+    monkeypatch.setattr(fingerprints, "_rows", lambda: rows)
+    trees.write(tmp_path, "work/mindspeed/__init__.py", "")
+    for name in ("a.py", "b.py"):
+        trees.write(tmp_path, f"work/mindspeed/{name}", new)
+    found = look(tmp_path, PYTHONPATH="/work").components["mindspeed_core"][0]
+    assert (found.version, found.confidence) == ("2.3.0_core_r0.12.1", "inferred")
+    trees.write(tmp_path, "work/mindspeed/b.py", b"edited\n")
+    assert versions(look(tmp_path, PYTHONPATH="/work"), "mindspeed_core") == ["unknown"]
+
+
+def test_the_table_of_fingerprints_tells_releases_apart() -> None:
+    from certify.environment.fingerprints import _rows
+
+    by_release: dict[str, set[tuple[str, str]]] = {}
+    for component, path, blob, releases in _rows():
+        for release in releases:
+            by_release.setdefault(f"{component} {release}", set()).add((path, blob))
+    assert len(by_release) > 20
+    marks = [frozenset(marks) for marks in by_release.values()]
+    assert len(set(marks)) >= len(marks) - 6
+
+
 def test_two_megatrons_are_reported_with_both_places(tmp_path: Path) -> None:
     for folder, patch in (("opt/Megatron-LM", "0"), (trees.SITE, "1")):
         trees.write(

@@ -68,6 +68,9 @@ def _import_path(host: Host) -> None:
 
     host.sites = find_sites(host.root, host.variables)
     entries = split(host.variables.get("PYTHONPATH", ""))
+    if host.root.live:
+        # Python puts the folder it is started in first; source folders shadow packages there.
+        entries.insert(0, os.getcwd())
     for site in host.sites:
         entries += added_by_pth(host.root, site)
     host.search = [path for path in dict.fromkeys(entries) if host.root.is_dir(path)]

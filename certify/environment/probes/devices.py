@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING
 
 from certify.environment.files import join
-from certify.environment.permissions import closed_reason
 from certify.light import lazy
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ def _permissions(host: Host, node: str) -> None:
     found = host.root.stat(path)
     if found is None:
         return
+    from certify.environment.permissions import closed_reason
+
     caps = re.search(r"CapEff:\s*([0-9a-f]+)", host.root.read("/proc/self/status", 65_536) or "")
     mode = found.st_mode & 0o777
     reason = closed_reason(

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import literal_assignments
 from certify.environment.files import join
-from certify.environment.fingerprints import release_of
-from certify.environment.probes.checkout import find_checkout
 from certify.light import lazy
 
 if TYPE_CHECKING:
@@ -36,6 +34,7 @@ def probe(host: Host) -> None:
         for folder in _places(host, module):
             _source_tree(host, module, component, folder)
     _megatron(host)
+    _misnamed_links(host)
     for component, package in (("mindspeed_core", "mindspeed"), ("mindspeed_llm", "mindspeed-llm")):
         version = host.out.packages.get(package)
         if version:
@@ -67,7 +66,25 @@ def _places(host: Host, module: str) -> list[str]:
     return list(real.values())
 
 
+def _misnamed_links(host: Host) -> None:
+    """A link to a module under another name: ``MindSpeed -> .../mindspeed`` cannot be imported."""
+    root = host.root
+    for folder in host.search:
+        for name in root.names(folder):
+            module = (root.link_target(join(folder, name)) or "").rstrip("/").rsplit("/", 1)[-1]
+            wanted = module in _MODULES or module == "megatron"
+            if wanted and name != module and not root.is_dir(join(folder, module)):
+                host.out.signal(
+                    "module-link-name", f"{join(folder, name)} leads to {module}, by another name",
+                    folder, module=module, path=join(folder, name),
+                )  # fmt: skip
+
+
 def _source_tree(host: Host, module: str, component: str, folder: str) -> None:
+    # Only where there is a source tree: most hosts have none.
+    from certify.environment.fingerprints import release_of
+    from certify.environment.probes.checkout import find_checkout
+
     root, out = host.root, host.out
     link = root.link_target(folder)
     inside = root.resolve(folder) or folder
@@ -126,6 +143,8 @@ def _megatron(host: Host) -> None:
                 out.add("megatron", "unknown", folder, path=inside)
                 trees.append((inside, "unknown"))
             continue
+        from certify.environment.probes.checkout import find_checkout
+
         values = literal_assignments(info)
         numbers = [values.get(key, "0") for key in ("MAJOR", "MINOR", "PATCH")]
         version = ".".join(numbers) + values.get("PRE_RELEASE", "")

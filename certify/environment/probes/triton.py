@@ -42,7 +42,7 @@ def _record(host: Host, site: str, info: str) -> dict[str, tuple[str, int]]:
 
     text = host.root.read(join(site, info, "RECORD"), 8 << 20) if info else None
     rows: dict[str, tuple[str, int]] = {}
-    for row in csv.reader((text or "").splitlines()[:_MAX_ROWS]):
+    for row in csv.reader((text or "").replace("\0", "").splitlines()[:_MAX_ROWS]):
         if len(row) >= 3 and row[0]:
             size = int(row[2]) if row[2].isdigit() and len(row[2]) < 15 else -1
             rows[row[0]] = (row[1].removeprefix("sha256="), size)

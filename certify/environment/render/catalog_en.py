@@ -9,6 +9,7 @@ _ASCEND_INDEX = "https://mirrors.huaweicloud.com/ascend/repos/pypi"
 _SOURCE_CANN = (
     "source /usr/local/Ascend/cann/set_env.sh || source /usr/local/Ascend/ascend-toolkit/set_env.sh"
 )
+_REBUILD = _SOURCE_CANN + "; pip install --no-build-isolation --force-reinstall --no-deps ."
 _WHERE = "python -c \"import importlib.util as u; print(u.find_spec('{module}'))\""
 _RUN_WITH_DEVICES = (
     "docker run --device /dev/davinci0 --device /dev/davinci_manager --device /dev/devmm_svm "
@@ -53,7 +54,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-symbol-extension": (
         "the extension {library} misses {symbol} of CANN: it was built for another CANN",
         "an extension built for the installed CANN",
-        "rebuild the extension after sourcing CANN's set_env.sh",
+        _REBUILD,
     ),
     "signal-symbol-unnamed": (
         "an undefined symbol that the text does not name: " + _SEE,
@@ -174,18 +175,18 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-module-cuda-only": (
         "a CUDA-only package is asked for: " + _SEE,
         "the NPU path of the framework (sdpa or npu attention)",
-        "choose sdpa or the framework's NPU attention instead of flash_attn",
+        "grep -rn flash_attn .  # and choose sdpa or the NPU attention of the framework",
     ),
     "signal-module-shadowed": (
         "a module is shadowed by a file or folder of the same name: " + _SEE,
         "the installed module first on the path",
-        "cd / and start again from there",
+        "cd /  # and start again from there",
     ),
     "signal-namespace-residue": (
         "{module} is an empty leftover: Python reports an unknown location for it",
         "no folder of that name, or a whole package",
-        "pip uninstall -y {module}; rm -r the folder that "
-        'python -c "import {module}; print({module}.__path__)" prints',
+        "pip uninstall -y {module}; "
+        'python -c "import {module}; print({module}.__path__)"  # and remove that folder',
     ),
     "signal-namespace-folder": (
         _SEE,
@@ -195,7 +196,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-module-shadow-path": (
         _SEE + ": it comes before the installed package on the import path",
         "the installed {module} first on the path",
-        "cd / and take the folder out of PYTHONPATH",
+        "cd / && unset PYTHONPATH",
     ),
     "signal-module-link-name": (_SEE, "links that carry the name that is imported", "ls -l"),
     "signal-attribute-torch-npu-op": (
@@ -216,13 +217,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-dcmi-failed": (
         "DCMI could not open the device ({code}): held by another container, or no right to it",
         "device nodes given to this container, and no other holder",
-        "fuser -v /dev/davinci*   (on the host); then start the container with its --device "
-        "options",
+        "fuser -v /dev/davinci*  # on the host; then start the container with --device options",
     ),
     "signal-device-used": (
         "the device is in use by another process or container",
         "one holder of the device",
-        "fuser -v /dev/davinci*   (on the host)",
+        "fuser -v /dev/davinci*  # on the host",
     ),
     "signal-device-permission": (
         "the process may not open {path}",
@@ -232,13 +232,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-device-nodes-closed": (
         "{path} is {owner} {mode} and cannot be opened: {reason}",
         "a process that may read and write the device nodes",
-        "docker run --cap-add DAC_OVERRIDE ...   or   --user 1000:1000 with an entry in "
-        "/etc/passwd",
+        "docker run --user 1000:1000 ...  # or: --cap-add DAC_OVERRIDE",
     ),
     "signal-uid-without-name": (
         "the user id has no entry in /etc/passwd: " + _SEE,
         "an entry: parts of the stack look the user up when several devices are used",
-        "echo 'npu:x:1000:1000::/tmp:/bin/sh' >> /etc/passwd   (when the image is built)",
+        "echo 'npu:x:1000:1000::/tmp:/bin/sh' >> /etc/passwd  # when the image is built",
     ),
     "signal-devices-not-mounted": (_SEE, "all device nodes and the driver", _RUN_WITH_DEVICES),
     "signal-no-devices-seen": (
@@ -254,7 +253,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-no-topology-in-container": (
         "lscpu shows no sockets or threads: this container sees little of its host",
         "the driver version of the host, and the options of docker run",
-        "docker run --privileged=true ...   (an option of docker run, not of the program)",
+        "docker run --privileged=true ...  # an option of docker run, not of the program",
     ),
     "signal-device-lost": (
         "npu-smi does not know the card: " + _SEE,
@@ -322,7 +321,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-jit-default-failed": (
         "a first call into the driver failed (cause {place} of {count}: {causes})",
         "the host's driver version, and the rights of the container",
-        "npu-smi info   (on the host and in the container)",
+        "npu-smi info  # on the host and in the container",
     ),
     "signal-tbe-signature": (
         "Python parts of CANN do not fit each other: " + _SEE,
@@ -382,7 +381,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-built-for": (
         "the extension was built for CANN {built}; CANN {cann} is there",
         "an extension built for the installed CANN",
-        "rebuild it after sourcing CANN's set_env.sh",
+        _REBUILD,
     ),
     "signal-accelerator-cpu": (
         "the accelerator falls back to CPU: torch_npu was not importable in that process",
@@ -409,7 +408,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "nothing to do",
         "",
     ),
-    "signal-unreadable": ("not readable: {text}", "read permission", "run it as the training user"),
+    "signal-unreadable": (
+        "not readable: {text}",
+        "read permission",
+        "id  # and run it as the training user",
+    ),
     "signal-cann-several": (
         "several CANN versions are installed: {text}",
         "the one in force named by ASCEND_HOME_PATH",
@@ -429,12 +432,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-cann-paths-mixed": (
         "paths of different CANN trees are in force: {text}",
         "one tree",
-        "open a new shell and source one set_env.sh",
+        "env -i bash --noprofile --norc  # and source one set_env.sh there",
     ),
     "signal-cann-paths-repeated": (
         "{text}: set_env.sh was sourced more than once",
         "each entry once",
-        "open a new shell and source set_env.sh once",
+        "env -i bash --noprofile --norc  # and source set_env.sh once there",
     ),
     "signal-cann-env-unset": (
         "CANN is installed and its environment is not in force in this shell",
@@ -485,7 +488,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "{name} {version} is built for one CANN, which the text does not name; CANN {cann} is "
         "there",
         "the build for this CANN",
-        "look up the CANN in the name of the release file",
+        "strings -a $(command -v {name}) | grep -im1 cann",
     ),
     "memory-shrunk": (
         "devices {devices} show {low} MB, the others {high} MB",
@@ -505,7 +508,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "image-other-product": (
         "the image ({tag}) is built for {image}, the device is {product}",
         "an image for {product}",
-        "docker pull the tag of your chip",
+        "docker pull quay.io/ascend/cann:TAG  # with the tag of your chip",
     ),
     "wheel-arch": (
         "{wheel} is for another architecture than {arch}",
@@ -556,12 +559,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "cuda-hard-coded": (
         "torch {torch} sends devices to the NPU by itself: the application names cuda",
         "not a fault of the environment",
-        "grep -rn 'cuda' the application's code, or a newer release of it",
+        "grep -rn torch.cuda .  # in the application, or take a newer release of it",
     ),
     "megatron-two": (
         "{first} on PYTHONPATH and {second}: which Megatron is imported depends on the order",
         "one Megatron, the one that MindSpeed names",
-        "pip uninstall -y megatron-core   or take the checkout out of PYTHONPATH",
+        "pip uninstall -y megatron-core  # or take the checkout out of PYTHONPATH",
     ),
     "megatron-undecided": (
         "{first} and {second} are of different versions as far as the text shows",
@@ -719,4 +722,49 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "missing-unparsed": ("text that could not be read", "paste it as the tool printed it", ""),
+}
+
+
+# What one of several causes of an error text asks for: rule -> (expected, Chinese, hint).
+CAUSES: dict[str, tuple[str, str, str]] = {
+    "numpy": (
+        "numpy below 2 under CANN up to 8.2",
+        "CANN 8.2 及以前使用 numpy 2 以下版本",
+        'python -c "import numpy; print(numpy.__version__)"',
+    ),
+    "cann-python-deps": (
+        "the Python packages that CANN's compiler imports, in the same Python",
+        "同一 Python 中安装 CANN 编译器导入的包",
+        'python -c "import decorator, attrs, psutil, scipy, sympy, cffi, absl, cloudpickle"',
+    ),
+    "container-devices": (
+        "a container that may use the device",
+        "容器有权使用设备",
+        "docker run --privileged=true ...  # an option of docker run, not of the program",
+    ),
+    "container-permissions": (
+        "a user that may open the device nodes",
+        "用户有权打开设备节点",
+        "ls -l /dev/davinci*; id; grep Cap /proc/self/status",
+    ),
+    "cann-driver": (
+        "a driver of the host that CANN's table declares",
+        "宿主机驱动在 CANN 配套表中",
+        "npu-smi info  # on the host",
+    ),
+    "torch-npu-cann": (
+        "the CANN of this torch_npu, toolkit and ops package",
+        "与该 torch_npu 配套的 CANN（toolkit 与算子包）",
+        "cat /usr/local/Ascend/cann/*-linux/*_install.info; pip show torch_npu",
+    ),
+    "cann-kernels": (
+        "the ops package of this chip and of the toolkit's version",
+        "与芯片、toolkit 版本一致的算子包",
+        "ls $ASCEND_OPP_PATH/built-in/op_impl/ai_core/tbe/kernel",
+    ),
+    "torch-pair": (
+        "torch and torch_npu of one release",
+        "torch 与 torch_npu 版本一致",
+        "pip list | grep -i torch",
+    ),
 }

@@ -1,5 +1,5 @@
-"""Chinese texts of findings: key -> (found, expected). Hints are commands and are shared with the
-English catalogue; `HINTS` has those that are sentences."""
+"""Chinese texts of findings: key -> (found, expected). Hints are commands, shared with the English
+catalogue."""
 
 from __future__ import annotations
 
@@ -367,18 +367,4 @@ TEXTS: dict[str, tuple[str, str]] = {
     "missing-container": ("设备节点、用户与权能", "决定能否打开设备"),
     "missing-branches": ("各源码目录的分支或提交", "pip 版本号无法区分发布版本"),
     "missing-unparsed": ("无法读取的文本", "请按工具原样粘贴"),
-}
-
-HINTS: dict[str, str] = {
-    "signal-symbol-extension": "source CANN 的 set_env.sh 后重新编译该扩展",
-    "signal-module-cuda-only": "改用 sdpa 或框架的 NPU attention，不使用 flash_attn",
-    "signal-module-shadowed": "cd / 后重新启动",
-    "signal-module-shadow-path": "cd /，并从 PYTHONPATH 中去掉该目录",
-    "signal-unreadable": "用训练用户运行",
-    "signal-cann-paths-mixed": "打开新的 shell，只 source 一个 set_env.sh",
-    "signal-cann-paths-repeated": "打开新的 shell，只 source 一次 set_env.sh",
-    "signal-built-for": "source CANN 的 set_env.sh 后重新编译",
-    "prebuilt-binary": "查看发布文件名中的 CANN 版本",
-    "image-other-product": "docker pull 对应芯片的镜像标签",
-    "cuda-hard-coded": "在应用代码中查找 'cuda'，或升级该应用",
 }

@@ -94,8 +94,11 @@ def _listed(finding: Finding, lang: str) -> tuple[str, str, str]:
     found, expected, hint = english
     if lang == "zh":
         found, expected = catalogue("zh")[finding.text]
-        hints: dict[str, str] = import_module("certify.environment.render.catalog_zh").HINTS
-        hint = hints.get(finding.text, hint)
+    if "causes" in finding.values:
+        causes = import_module("certify.environment.render.catalog_en").CAUSES
+        if finding.rule in causes:
+            english_text, chinese_text, hint = causes[finding.rule]
+            expected = chinese_text if lang == "zh" else english_text
     return found.format_map(values), expected.format_map(values), hint.format_map(values)
 
 

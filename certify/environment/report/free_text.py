@@ -96,7 +96,8 @@ _SERVER = re.compile(
 )
 _ATLAS = re.compile(r"\bAtlas\s?(300I|300V|300T|350|850|950|200I|500)\b", re.I)
 _OS = re.compile(
-    r"(?<![A-Za-z0-9_-])(ubuntu|openeuler|centos|debian|kylin|euleros|uos|红帽|麒麟|欧拉)[ _:-]{0,2}v?"
+    r"(?<![A-Za-z0-9_-])(ubuntu|openeuler|centos|debian|kylin|euleros|uos|红帽|麒麟|欧拉)"
+    r"[ _:-]{0,2}v?"
     r"(\d+(?:\.\d+){0,2}(?:-SP\d| ?LTS(?:-SP\d)?| ?\(LTS-SP\d\))?)",
     re.I,
 )

@@ -106,3 +106,74 @@ def test_a_folder_named_like_a_package_of_ours_does_no_harm(
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+# A reference stack as pip sees it: versions only, no code. What matters is that none of it moves.
+STACK = {
+    "torch": "2.7.1+cpu",
+    "torch_npu": "2.7.1.post4",
+    "transformers": "5.2.0",
+    "numpy": "1.26.4",
+    "triton_ascend": "3.2.0",
+    "megatron_core": "0.12.1",
+    "mindspeed": "0.12.1",
+}
+
+
+def make_wheel(folder: Path, name: str, version: str, package: Path | None = None) -> Path:
+    """A wheel of one empty module, or of an installed package's files."""
+    info = f"{name}-{version}.dist-info"
+    files = {f"{name}/__init__.py": b""}
+    if package is not None:
+        files = {f"{name}/{p.name}": p.read_bytes() for p in package.glob("*.py")}
+    files[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    )
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{info}/RECORD"] = "".join(f"{n},,\n" for n in (*files, f"{info}/RECORD")).encode()
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in files.items():
+            archive.writestr(file, content)
+    return path
+
+
+def test_installing_our_wheel_moves_nothing_of_a_reference_stack(
+    wheel: Path, tmp_path: Path
+) -> None:
+    import packaging
+
+    installed_packaging = Path(packaging.__file__).parent
+    wheels = [make_wheel(tmp_path, name, version) for name, version in STACK.items()]
+    wheels.append(make_wheel(tmp_path, "packaging", packaging.__version__, installed_packaging))
+    subprocess.run((sys.executable, "-m", "venv", str(tmp_path / "venv")), check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+
+    def pip(*words: str) -> str:
+        command = (str(python), "-m", "pip", "--disable-pip-version-check", *words)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    pip("install", "--no-index", "--no-deps", *map(str, wheels))
+    before = {line.partition(" @ ")[0] for line in pip("freeze").splitlines()}
+    pip("install", "--no-index", "--no-deps", str(wheel))
+    after = {line.partition(" @ ")[0] for line in pip("freeze").splitlines()}
+    assert len(before) == len(STACK) + 1
+    assert after - before == {"ascend-certify"}
+    assert before <= after
+
+    done = subprocess.run(
+        (str(python), "-m", "certify", "check-env", "--no-tools", "--json"),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    document = json.loads(done.stdout)
+    found = {name: entry["version"] for name, entry in document["stack"].items()}
+    assert found["torch"] == STACK["torch"]
+    assert found["torch_npu"] == STACK["torch_npu"]
+    assert done.returncode == {"reference": 0, "compatible": 0, "incompatible": 1}.get(
+        document["verdict"], 3
+    )

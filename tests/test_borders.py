@@ -15,6 +15,9 @@ STARTED = ("runner", "reference_runs")
 CONTRACT = {
     "certify.errors",
     "certify.records",
+    "certify.records.digests",
+    "certify.records.files",
+    "certify.records.kinds",
     "certify.runspec",
     "certify.runspec.compare",
     "certify.runspec.form",

@@ -244,6 +244,9 @@ def check_recipe(raw: Mapping[str, Any], where: str) -> None:
         elif not _is(value, _TOP[key]):
             raise _bad(where, key, _expected(_TOP[key]), value)
     _check_choices(raw, where)
+    for key in ("repo", "path"):
+        if key not in raw["source"]:
+            raise _bad(where, f"source.{key}", "to be stated")
 
 
 def kind_of(key: str) -> Any:

@@ -13,13 +13,13 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 100
 
 
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key)
-
-
 def _string(text: str) -> str:
     # A TOML basic string is a JSON string, but for DEL, which only TOML forbids.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _string(key)
 
 
 def _value(value: Any) -> str:

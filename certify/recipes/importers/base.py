@@ -11,7 +11,7 @@ from certify.recipes.importers.values import Origin
 if TYPE_CHECKING:
     from certify.recipes.importers.launch import Launch
     from certify.recipes.importers.options import Options
-    from certify.recipes.importers.shell import ShellScript
+    from certify.recipes.importers.shell_facts import ShellScript
 
 _PRODUCT = re.compile(r"(?:^|[_\-.])A([235])(?:[_\-.]|$)")
 _STAGE_WORDS = {"lora": "lora", "qlora": "lora", "dpo": "dpo"}

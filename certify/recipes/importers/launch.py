@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from certify.recipes.importers.options import is_option
 
 if TYPE_CHECKING:
-    from certify.recipes.importers.shell import Command, ShellScript
+    from certify.recipes.importers.shell_facts import Command, ShellScript
     from certify.recipes.importers.values import Word
 
 # Entry scripts of upstream that train, and the backend each one runs.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from certify.errors import UsageError
@@ -33,9 +33,9 @@ _TITLES = {
 _BACKENDS = {"legacy": "Legacy", "mcore": "Mcore", "fsdp2": "FSDP2"}
 _MAX_ROWS = 5000
 _MAX_SPAN = 200
-# What opens no table tag: comments, declarations and stray signs. Python's HTML parser takes time
-# that grows with the square of unclosed ones.
-_NO_TAG = re.compile(r"<(?!/?[a-zA-Z])")
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z]\w{0,20})(?P<rest>[^<>]{0,2000})>")
+_SPAN = re.compile(r"""rowspan\s*=\s*["']?(\d{1,4})(?!\d)""", re.IGNORECASE)
+_HREF = re.compile(r"""href\s*=\s*(["'])(.*?)\1""", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,15 @@ class ListDocument:
     problems: list[tuple[int, str]] = field(default_factory=list)
 
 
-class _Tables(HTMLParser):
-    """Collects tables as lists of rows of cells, tolerating tags that are not closed."""
+class _Tables:
+    """Collects tables as lists of rows of cells, tolerating tags that are not closed.
 
-    def __init__(self) -> None:
-        super().__init__()
+    Tags are found one by one, so that the time grows with the text, whatever it is; Python's own
+    HTML parser takes time that grows with the square of unclosed tags.
+    """
+
+    def __init__(self, where: str) -> None:
+        self.where = where
         self.tables: list[list[list[Cell]]] = []
         self.row: list[Cell] | None = None
         self.text: list[str] | None = None
@@ -81,8 +85,22 @@ class _Tables(HTMLParser):
         # Lines of cells that stand outside any row: upstream forgets a <tr> now and then.
         self.loose: list[int] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
+    def feed(self, text: str) -> None:
+        """Read a whole document."""
+        at, line = 0, 1
+        for found in _TAG.finditer(text):
+            if self.text is not None:
+                self.text.append(text[at : found.start()])
+            line += text.count("\n", at, found.start())
+            if found["close"]:
+                self.end(found["name"].lower())
+            else:
+                self.start(found["name"].lower(), found["rest"], line)
+            line += text.count("\n", found.start(), found.end())
+            at = found.end()
+        self.close_row()
+
+    def start(self, tag: str, rest: str, line: int) -> None:
         if tag == "table":
             self.close_row()
             self.tables.append([])
@@ -93,18 +111,15 @@ class _Tables(HTMLParser):
             self.close_cell()
             if self.row is None:
                 self.row = []
-                self.loose.append(self.getpos()[0])
-            span = values.get("rowspan") or "1"
-            self.span = int(span) if span.isascii() and span.isdigit() and len(span) < 5 else 1
-            self.text, self.link, self.line = [], "", self.getpos()[0]
+                self.loose.append(line)
+            span = _SPAN.search(rest)
+            self.span = int(span.group(1)) if span else 1
+            self.text, self.link, self.line = [], "", line
         elif tag == "a" and self.text is not None and not self.link:
-            self.link = values.get("href") or ""
+            link = _HREF.search(rest)
+            self.link = html.unescape(link.group(2)) if link else ""
 
-    def handle_data(self, data: str) -> None:
-        if self.text is not None:
-            self.text.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
         if tag in ("td", "th"):
             self.close_cell()
         elif tag in ("tr", "table", "thead", "tbody"):
@@ -112,7 +127,7 @@ class _Tables(HTMLParser):
 
     def close_cell(self) -> None:
         if self.text is not None and self.row is not None:
-            text = " ".join("".join(self.text).split())
+            text = " ".join(html.unescape("".join(self.text)).split())
             self.row.append(Cell(text, self.link, self.span, self.line))
         self.text = None
 
@@ -121,7 +136,9 @@ class _Tables(HTMLParser):
         if self.row and self.tables:
             self.total += 1
             if self.total > _MAX_ROWS:
-                raise UsageError("too many table rows", expected=f"at most {_MAX_ROWS}")
+                raise UsageError(
+                    "too many table rows", where=self.where, expected=f"at most {_MAX_ROWS}"
+                )
             self.tables[-1].append(self.row)
         self.row = None
 
@@ -209,15 +226,23 @@ def _read_table(table: list[list[Cell]], document: ListDocument) -> None:
         document.rows.append(ListedRow(key, line, fields))
 
 
+def _without_comments(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0:
+        end = text.find("-->", start + 4)
+        if end < 0:
+            break
+        # Line numbers of what follows stay what they are.
+        kept += [text[at:start], "\n" * text.count("\n", start, end)]
+        at = end + 3
+    return "".join([*kept, text[at:]])
+
+
 def read_list(text: str, where: str) -> ListDocument:
     """All rows of a document. Raises UsageError when no table has the published columns."""
-    parser = _Tables()
-    try:
-        parser.feed(_NO_TAG.sub(" ", text))
-        parser.close()
-    except (AssertionError, ValueError, RecursionError) as error:
-        raise UsageError(f"not a document with HTML tables: {error}", where=where) from error
-    parser.close_row()
+    parser = _Tables(where)
+    parser.feed(_without_comments(text))
     document = ListDocument("zh" if re.search(r"[\u4e00-\u9fff]", text) else "en")
     for table in parser.tables:
         _read_table(table, document)

@@ -55,7 +55,7 @@ class Context:
 
     @property
     def fsdp2(self) -> bool:
-        return self.raw["backend"] == "fsdp2"
+        return bool(self.raw["backend"] == "fsdp2")
 
     @property
     def moe(self) -> bool:

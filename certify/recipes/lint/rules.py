@@ -46,7 +46,6 @@ RULES: dict[str, Rule] = {
     "S18": Rule("error", "the launcher is not told the cluster: it starts a single process"),
     "S19": Rule("warning", "a sourced file is missing"),
     "S20": Rule("error", "bash cannot parse this part of the script"),
-    "S21": Rule("error", "the value of an option is none of its choices"),
     # -- layout ------------------------------------------------------------------------------
     "P01": Rule("error", "world size is not divisible by TP x PP x CP", f"{_ARGUMENTS}:315"),
     "P02": Rule(

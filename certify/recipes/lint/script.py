@@ -14,7 +14,7 @@ from matrices import files
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from certify.recipes.importers.shell import Assignment, ShellScript
+    from certify.recipes.importers.shell_facts import Assignment, ShellScript
 
 _LAYOUT = frozenset(
     ("TP", "PP", "VPP", "EP", "CP", "ETP", "MBS", "GBS", "SEQ_LEN", "SEQ_LENGTH", "CP_TYPE",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from certify.campaign.request import Request, choose_scale, load_scale, training
 from certify.errors import UsageError
 from certify.recipes.load import load_model, load_recipe
 from certify.recipes.names import resolve_name
+from certify.recipes.retired import legacy_error
 from certify.recipes.scale import scale_down
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 def _require_runnable(row: Row) -> None:
     if row.backend == "fsdp2":
         return
+    if row.backend == "legacy":
+        raise legacy_error(row, date.today())
     raise UsageError(
         f"{row.id} uses the backend {row.backend}, which this version cannot run",
         where="certify run",

@@ -64,6 +64,8 @@ def torchrun_job(name: str, layout: Layout, run_id: str, world_size: int, spec: 
             "--standalone",
             "--local-addr=127.0.0.1",
             f"--nproc-per-node={world_size}",
+            # Its own folder for error files would be left behind in the temporary folder.
+            f"--log-dir={layout.log(run_id).parent / 'torchrun'}",
             "-m",
             "runner",
             str(spec),

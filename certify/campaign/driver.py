@@ -66,9 +66,11 @@ class Driver:
             raise
         self._set(status="completed")
         remember(self.home, self.state)
-        if not self.layout.verdict.exists():
+        if "judge" not in self.request.phases:
+            self.store.close_campaign(self.state.id)
             return None
         document: dict[str, Any] = read_json(self.layout.verdict, "the verdict")
+        self.store.finish_campaign(self.state.id, document)
         return document
 
     # -- bookkeeping ------------------------------------------------------------------------
@@ -104,6 +106,8 @@ class Driver:
     def _wave(self, names: tuple[str, ...]) -> None:
         if not names:
             return
+        if names[0] != "prepare":
+            work.check_plan(self)
         if names[0].startswith("reference") and self._from_cache(names):
             return
         in_process = [n for n in names if n in work.IN_PROCESS]
@@ -152,14 +156,15 @@ class Driver:
         wall_s, cpu_s = round(outcome.wall_s, 2), round(outcome.cpu_s, 2)
         run_id = phase.run_id or ""
         if outcome.exit_code == 0:
+            if outcome.name == "prepare":
+                # Before the phase counts as done: without its plan it is not.
+                work.after_prepare(self)
             self.store.finish_run(run_id, "completed", exit_code=0, wall_s=wall_s, cpu_s=cpu_s)
             self._set_phase(outcome.name, status="completed", wall_s=wall_s, cpu_s=cpu_s)
             self.progress.say(
                 f"  {outcome.name:<16}  done in {duration(outcome.wall_s)}"
                 f" ({duration(outcome.cpu_s)} CPU)"
             )
-            if outcome.name == "prepare":
-                work.after_prepare(self)
             return
         failure = failed_phase(outcome, self.layout, run_id)
         self.store.finish_run(

@@ -80,7 +80,7 @@ def failed_phase(outcome: Outcome, layout: Layout, run_id: str) -> CertifyError:
         what,
         where=(_field(text, r"^  where: (.+)$") if named else None) or str(log),
         expected=_field(text, r"^  expected: (.+)$") if named else None,
-        hint=hint or f"read {log}; the same command continues the campaign",
+        hint=hint or f"read {log}; the same command (without --fresh) continues the campaign",
     )
 
 

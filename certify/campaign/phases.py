@@ -98,7 +98,7 @@ def choose(names: Iterable[str] | None) -> tuple[str, ...]:
     if names is None:
         return tuple(PHASES)
     wanted: set[str] = set()
-    frontier = list(names)
+    frontier = [name.strip() for name in names]
     while frontier:
         name = frontier.pop()
         if name not in PHASES:

@@ -43,6 +43,11 @@ def build_plan(
         "moe": inputs.hf_config.get("num_experts") is not None,
         "criteria": dict(criteria),
         "runs": dict(runs),
+        "inject": {"side": inputs.fault[0], "name": inputs.fault[1]} if inputs.fault else None,
+        "sides": {
+            "candidate": {"backend": "fsdp2", "world_size": inputs.world_size},
+            "reference": {"backend": "mcore", "world_size": 1},
+        },
         "expected": {
             "weights_digest": inputs.prepared["weights_digest"],
             "steps": steps,

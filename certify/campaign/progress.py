@@ -107,9 +107,12 @@ class Progress:
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
-        return 80
+        columns = 0
+    # A terminal of unknown width says 0.
+    said = os.environ.get("COLUMNS", "")
+    return columns or (int(said) if said.isdigit() and int(said) > 0 else 80)
 
 
 def phase_line(

@@ -50,12 +50,9 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A hard link where the file system allows it, else a copy: entries are never written to."""
+    """A copy, not a link: a change to one campaign's records must not reach another's."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+    shutil.copyfile(source, target)
 
 
 def store(cache: Path, key: str, runs: Mapping[str, Path]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import certify
 from certify import __version__
 from certify.errors import CannotJudgeError, UsageError
 from matrices import files
@@ -17,8 +19,18 @@ if TYPE_CHECKING:
     from certify.recipes.scale import ScaledRecipe
 
 SCALES = ("tiny",)
+KNOWN_SCALES = ("tiny", "reduced", "full")
 # Distributions whose version decides a trajectory.
 TRAINING_PACKAGES = ("torch", "transformers", "megatron-core", "numpy", "tokenizers", "safetensors")
+# Variables by which the same code and processor compute with other instructions.
+ARITHMETIC_VARIABLES = (
+    "ATEN_CPU_CAPABILITY",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "OPENBLAS_CORETYPE",
+)
 
 
 @dataclass(frozen=True)
@@ -71,11 +83,26 @@ def _identity(path: str | None) -> list[list[Any]] | None:
     return [[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in found]
 
 
+def source_digest() -> str:
+    """sha256 over the sources that decide a trajectory: a changed runner keeps no old reference."""
+    root = Path(certify.__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for package in ("runner", "certify/records", "certify/runspec"):
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
 def training_versions() -> dict[str, str]:
-    """Versions of what trains, from package metadata. Raises UsageError for a missing one."""
+    """Everything of this machine's software that decides a trajectory: versions from package
+    metadata, our own sources, and the variables that choose other arithmetic.
+
+    Raises UsageError for a missing package.
+    """
     from importlib.metadata import PackageNotFoundError, version
 
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "certify sources": source_digest()}
+    versions |= {name: os.environ[name] for name in ARITHMETIC_VARIABLES if name in os.environ}
     for name in TRAINING_PACKAGES:
         try:
             versions[name] = version(name)
@@ -96,6 +123,12 @@ def choose_scale(name: str) -> tuple[str, str]:
     """
     if name == "auto":
         return "tiny", "the largest scale this version runs without the recipe's cluster"
+    if name not in KNOWN_SCALES:
+        raise UsageError(
+            f"unknown scale {name!r}",
+            where="--scale",
+            expected=f"one of auto, {', '.join(KNOWN_SCALES)}",
+        )
     if name not in SCALES:
         raise CannotJudgeError(
             f"scale {name!r} cannot be run by this version",

@@ -13,6 +13,7 @@ from certify.errors import UsageError
 from certify.recipes.load import load_model, load_recipe
 from certify.recipes.names import resolve_name
 from certify.recipes.retired import legacy_error
+from certify.recipes.rows import load_support_list
 from certify.recipes.scale import scale_down
 
 if TYPE_CHECKING:
@@ -31,8 +32,19 @@ def _require_runnable(row: Row) -> None:
         f"{row.id} uses the backend {row.backend}, which this version cannot run",
         where="certify run",
         expected="a row of the backend fsdp2",
-        hint="certify recipes list --backend fsdp2",
+        hint=_fsdp2_hint(row),
     )
+
+
+def _fsdp2_hint(row: Row) -> str:
+    siblings = [
+        other
+        for other in load_support_list()
+        if other.model_key == row.model_key and other.backend == "fsdp2"
+    ]
+    if siblings:
+        return f"certify run {row.model_key} --backend fsdp2"
+    return "certify recipes list --backend fsdp2"
 
 
 def _existing(option: str, path: str | None) -> str | None:
@@ -47,7 +59,8 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
     """The request, and notes on choices that were made for the user.
 
     words: the command line as typed, without the program's name. Everything that can be wrong with
-    the request is found here, before anything is written. Raises UsageError or CannotJudgeError.
+    the request is found here, before anything is written, but for the content of ``--data`` and
+    ``--tokenizer``, which the preparation reads. Raises UsageError or CannotJudgeError.
     """
     match = resolve_name(args.recipe, args.backend)
     notes = [match.said] if match.said else []

@@ -15,7 +15,7 @@ from certify.campaign.driver import Driver
 from certify.campaign.layout import Layout
 from certify.campaign.phases import PHASES
 from certify.campaign.state import CampaignState, PhaseState, read_state, write_state
-from certify.campaign.work import write_recipe
+from certify.campaign.work import prepared_is_whole, write_recipe
 from certify.criteria.load import load_criteria
 from certify.errors import InfrastructureError, UsageError
 from certify.store import NewCampaign, RunToReserve, open_store
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from certify.campaign.progress import Progress
     from certify.campaign.request import Request
     from certify.store.campaigns import Store
+
+LOCK = ".lock"
 
 
 @dataclass
@@ -38,43 +40,52 @@ class Session:
     fresh: bool
     progress: Progress
     layout: Layout | None = None
+    identity: str = ""
 
     def run(self) -> dict[str, Any] | None:
         """Returns the judge's document, None when the judge was not among the phases."""
         with open_store(home=self.home) as store:
-            state = self._find(store)
-            if state is None:
-                state = self._create(store)
-            else:
-                state = self._continued(state, store)
-            assert self.layout is not None
-            with _locked(self.layout.root):
-                write_state(state, self.layout.state)
-                driver = Driver(self.request, self.layout, state, store, self.progress, self.home)
-                if not self.layout.recipe.exists():
+            found = self._find(store)
+            if found is None:
+                self.identity = self._new_identity()
+                found = Layout(self.out or self.home / "campaigns" / self.identity)
+                estimate.check_disk(
+                    found.root, estimate.disk_mb(self.request.scale, self.request.phases)
+                )
+            self.layout = layout = found
+            with _locked(layout.root):
+                # Read under the lock: another call may have come first.
+                state = self._in_folder(layout) if layout.state.exists() else None
+                if state is None:
+                    state = self._create(store, layout)
+                else:
+                    state = self._continued(state, layout, store)
+                write_state(state, layout.state)
+                driver = Driver(self.request, layout, state, store, self.progress, self.home)
+                if not layout.recipe.exists():
                     write_recipe(driver)
-                self.progress.say(f"campaign {state.id} in {self.layout.root}")
+                self.progress.say(f"campaign {state.id} in {layout.root}")
                 return driver.run()
 
-    def _find(self, store: Store) -> CampaignState | None:
-        """The interrupted campaign of the same request: in ``--out``, or the store's newest."""
+    def _find(self, store: Store) -> Layout | None:
+        """The campaign to continue: in ``--out``, or the store's newest of the same request."""
         if self.out is not None:
-            self.layout = Layout(self.out)
-            return self._in_folder(self.layout)
+            layout = Layout(self.out)
+            return layout if self._in_folder(layout) is not None else None
         if self.fresh:
             return None
         for campaign in store.find_interrupted(self.request.key):
             layout = Layout(Path(campaign.folder))
-            if layout.state.exists():  # a deleted folder leaves nothing to continue
-                self.layout = layout
-                return read_state(layout.state)
+            if layout.state.exists() and read_state(layout.state).status != "completed":
+                return layout  # a deleted folder leaves nothing to continue
         return None
 
     def _in_folder(self, layout: Layout) -> CampaignState | None:
+        """The campaign in a folder that this call may continue, None for an empty folder."""
         root = layout.root
         if root.exists() and not root.is_dir():
             raise UsageError("not a folder", where=f"--out {root}", expected="a folder")
-        if not root.exists() or not any(root.iterdir()):
+        if not root.exists() or all(path.name == LOCK for path in root.iterdir()):
             return None
         if not layout.state.exists():
             raise UsageError(
@@ -84,35 +95,37 @@ class Session:
             )
         state = read_state(layout.state)
         if state.key != self.request.key or state.status == "completed" or self.fresh:
-            what = "a finished campaign" if state.status == "completed" else "another campaign"
+            what = "a finished campaign" if state.status == "completed" else "a campaign"
             raise UsageError(
                 f"the folder holds {what} ({state.id})",
-                where=f"--out {root}",
-                expected="an empty folder, or an interrupted campaign of the same command",
-                hint="name a new folder",
+                where=str(root),
+                expected="an empty folder, or an interrupted campaign of the same command, software"
+                " and data, without --fresh",
+                hint="name a new folder with --out",
             )
         return state
 
-    def _continued(self, state: CampaignState, store: Store) -> CampaignState:
+    def _continued(self, state: CampaignState, layout: Layout, store: Store) -> CampaignState:
         done = [p.name for p in state.phases if p.status == "completed"]
         self.progress.say(
             f"continuing {state.id} ({state.status}); already done: {', '.join(done) or 'nothing'}"
         )
-        for phase in state.phases:
-            # What was cut off or failed is run again, under a new run id.
-            if phase.status in ("running", "interrupted", "failed"):
-                state = state.with_phase(phase.name, status="pending", reason="")
         store.resume_campaign(state.id)
+        for phase in state.phases:
+            # What was cut off or failed is run again, under a new run id; so is what is damaged.
+            damaged = phase.name == "prepare" and not prepared_is_whole(layout)
+            if phase.status in ("running", "interrupted", "failed") or damaged:
+                state = state.with_phase(phase.name, status="pending", reason="")
         return state
 
-    def _create(self, store: Store) -> CampaignState:
+    def _new_identity(self) -> str:
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        return f"{self.request.recipe_id}-{stamp}-{secrets.token_hex(2)}"
+
+    def _create(self, store: Store, layout: Layout) -> CampaignState:
         """Reserve a campaign and all its runs, before anything is launched."""
         r = self.request
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-        identity = f"{r.recipe_id}-{stamp}-{secrets.token_hex(2)}"
-        if self.layout is None:
-            self.layout = Layout(self.home / "campaigns" / identity)
-        estimate.check_disk(self.layout.root, estimate.disk_mb(r.scale, r.phases))
+        identity = self.identity or self._new_identity()
         state = CampaignState(
             id=identity,
             recipe_id=r.recipe_id,
@@ -129,7 +142,7 @@ class Session:
             options={"data": r.data_path, "tokenizer": r.tokenizer_path},
         )
         criteria = load_criteria()
-        write_state(state, self.layout.state)
+        write_state(state, layout.state)
         store.create_campaign(
             NewCampaign(
                 id=identity,
@@ -141,7 +154,7 @@ class Session:
                 criteria_version=criteria.version,
                 criteria_sha256=criteria.sha256,
                 key=r.key,
-                folder=str(self.layout.root),
+                folder=str(layout.root),
                 inject=state.inject,
             )
         )
@@ -153,7 +166,8 @@ class Session:
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
     """Hold the lock of a campaign folder: two calls must not drive one campaign."""
-    with (root / ".lock").open("w") as file:
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from certify.campaign import commands, references, specs
 from certify.campaign.files import read_json, write_atomic, write_json
 from certify.campaign.plan import build_plan
+from certify.errors import UsageError
 from certify.runspec import (
     CompareSpec,
     PrepareSpec,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from certify.campaign.driver import Driver
+    from certify.campaign.layout import Layout
     from certify.campaign.processes import Job
     from certify.runspec import RunSpec
 
@@ -98,9 +100,11 @@ def after_prepare(driver: Driver) -> None:
     from certify.criteria.load import load_criteria
 
     criteria = load_criteria()
-    if driver.layout.plan.exists():
-        return
     shared = inputs(driver)
+    if driver.store.get_campaign(driver.state.id).plan_sha256 is not None:
+        # A preparation made again: the plan stands, and what was prepared must be what it says.
+        check_plan(driver)
+        return
     runs = {
         p.name: p.run_id or f"{driver.state.id}-{p.name}"
         for p in driver.state.phases
@@ -116,6 +120,40 @@ def after_prepare(driver: Driver) -> None:
     write_json(driver.layout.plan, plan)
     digest = hashlib.sha256(driver.layout.plan.read_bytes()).hexdigest()
     driver.store.set_plan(driver.state.id, digest)
+
+
+def check_plan(driver: Driver) -> None:
+    """Raise UsageError unless the plan is the one that was fixed, and the preparation its own."""
+    fixed = driver.store.get_campaign(driver.state.id).plan_sha256
+    path = driver.layout.plan
+    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+    if fixed is None or found != fixed:
+        raise UsageError(
+            "the plan was changed after it was fixed" if found else "the plan is gone",
+            where=str(path),
+            expected=f"sha256 {fixed}",
+            hint="start a campaign of its own: --fresh, or another --out",
+        )
+    planned = read_json(path, "the plan")["expected"]["weights_digest"]
+    if inputs(driver).prepared["weights_digest"] != planned:
+        raise UsageError(
+            "the prepared weights are not those of the plan",
+            where=str(driver.layout.prepared),
+            expected=f"digest {planned}",
+            hint="start a campaign of its own: --fresh, or another --out",
+        )
+
+
+def prepared_is_whole(layout: Layout) -> bool:
+    """Whether every file of the preparation is there with the digest that it was made with."""
+    try:
+        files = read_json(layout.prepared / "prepared.json", "the preparation")["files"]
+        return all(
+            hashlib.sha256((layout.prepared / name).read_bytes()).hexdigest() == digest
+            for name, digest in files.items()
+        )
+    except (UsageError, OSError, KeyError, TypeError):
+        return False
 
 
 def _write_and(driver: Driver, run_id: str, spec: RunSpec) -> Path:
@@ -174,7 +212,6 @@ def _judge(driver: Driver) -> None:
 
     document = verdict_json(judge_campaign(driver.layout.root))
     write_atomic(driver.layout.verdict, document)
-    driver.store.finish_campaign(driver.state.id, read_json(driver.layout.verdict, "the verdict"))
 
 
 def reference_key(driver: Driver) -> str:

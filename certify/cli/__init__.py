@@ -18,6 +18,7 @@ from certify.errors import (
     EXIT_PASS,
     EXIT_USAGE,
     CertifyError,
+    InfrastructureError,
     UsageError,
 )
 
@@ -114,6 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our stdout went away (certify ... | head): nothing left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PASS
+    except OSError as error:
+        # A full disk, a closed descriptor, a folder without permission: not ours to repair.
+        what = error.strerror or type(error).__name__
+        return _fail(
+            InfrastructureError(what, where=error.filename and str(error.filename)), name, as_json
+        )
     except Exception as error:
         if os.environ.get("CERTIFY_DEBUG"):
             raise

@@ -129,7 +129,7 @@ def _drive(args: argparse.Namespace, request: Request, home: Path, progress: Pro
 
 def _interrupted(session: Session, as_json: bool) -> int:
     folder = str(session.layout.root) if session.layout is not None else None
-    command = shlex.join(session.request.command)
+    command = shlex.join(word for word in session.request.command if word != "--fresh")
     print(f"\ninterrupted; the same command continues it: {command}", file=sys.stderr)
     if as_json:
         body = {"schema": "certify.run/1", "verdict": None, "status": "interrupted"}

@@ -110,6 +110,10 @@ class Store(Runs, References):
 
         return self.database.write(work)
 
+    def close_campaign(self, campaign_id: str) -> Campaign:
+        """Complete a campaign whose phases did not include the judge: it has no verdict."""
+        return self.database.write(lambda s: self._end(s, campaign_id, "completed", ""))
+
     def fail_campaign(self, campaign_id: str, reason: str) -> Campaign:
         """End a campaign that could not reach a verdict; its running runs become ``aborted``."""
         return self.database.write(lambda s: self._end(s, campaign_id, "failed", reason))
@@ -148,17 +152,18 @@ class Store(Runs, References):
         return self.database.read(lambda s: self._campaign(self._row(s, campaign_id)))
 
     def find_interrupted(self, key: str) -> list[Campaign]:
-        """The interrupted campaigns with this key (`NewCampaign.key`), newest first."""
+        """The campaigns with this key (`NewCampaign.key`) that were interrupted or failed on the
+        way and can be continued, newest first."""
         query = (
             select(CampaignRow)
             .where(CampaignRow.key == key)
-            .where(CampaignRow.status.in_((*OPEN, "interrupted")))
+            .where(CampaignRow.status.in_((*OPEN, "interrupted", "failed")))
             .order_by(CampaignRow.created_unix_s.desc(), CampaignRow.id)
         )
 
         def work(session: Session) -> list[Campaign]:
             found = [self._campaign(row) for row in session.scalars(query)]
-            return [campaign for campaign in found if campaign.status == "interrupted"]
+            return [c for c in found if c.status in ("interrupted", "failed")]
 
         return self.database.read(work)
 

@@ -52,7 +52,7 @@ def test_a_damaged_entry_counts_as_absent_and_is_replaced(
     references.store(cache, "k", {"reference": run})
     probe = cache / "k" / "reference" / "evidence" / "probe.safetensors"
     content = probe.read_bytes()
-    probe.unlink()  # the cache holds hard links: write to a new file, not through the link
+    probe.unlink()
     if damage == "flip":
         probe.write_bytes(content[:-1] + b"\x00")
     elif damage == "cut":
@@ -69,3 +69,13 @@ def test_an_empty_manifest_is_no_entry(tmp_path: Path) -> None:
     (tmp_path / "k").mkdir()
     (tmp_path / "k" / references.MANIFEST).write_text(json.dumps({}))
     assert references.find(tmp_path, "k") is None
+
+
+def test_a_campaigns_copy_does_not_reach_the_cache(tmp_path: Path, run: Path) -> None:
+    cache = tmp_path / "cache"
+    references.store(cache, "k", {"reference": run})
+    target = tmp_path / "campaign" / "run"
+    assert references.restore(cache / "k", "reference", target)
+    (target / "records" / "rank-00000.jsonl").write_text("changed")
+    (run / "records" / "rank-00000.jsonl").write_text("changed too")
+    assert references.find(cache, "k") is not None

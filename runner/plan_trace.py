@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 SCHEMA = "certify.plantrace/1"
+# The name under which transformers finds the attention that is traced.
+ATTENTION = "certify_plan"
 
 
 def shortened(hf_config: dict[str, Any], layers: int) -> dict[str, Any]:
@@ -63,13 +65,37 @@ def _balanced_run(stock: Any, rows: torch.Tensor, ids: torch.Tensor) -> torch.Te
     return stock(rows, ids, rows.new_ones((rows.shape[0], 1)))
 
 
+class _Fused(torch.autograd.Function):  # type: ignore[misc]
+    """What a fused attention kernel keeps and returns, whatever this machine would run."""
+
+    @staticmethod
+    def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        samples, heads, length, _ = q.shape
+        result = q.new_empty((samples, length, heads, v.shape[-1]))
+        log_sums = q.new_empty((samples, heads, length), dtype=torch.float32)
+        ctx.save_for_backward(q, k, v, result, log_sums)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, _: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.empty_like(t) for t in ctx.saved_tensors[:3])
+
+
+def _fused_attention(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+) -> tuple[torch.Tensor, None]:
+    return _Fused.apply(query, key, value), None
+
+
 def _prepare() -> None:
     """Replace what would read values: token counts, and whether samples are packed."""
-    from transformers import masking_utils
+    from transformers import AttentionInterface, AttentionMaskInterface, masking_utils
 
     expert._splits = _balanced_splits
     expert._local_ids = lambda arriving: arriving
     expert._run_local = _balanced_run
+    AttentionInterface.register(ATTENTION, _fused_attention)
+    AttentionMaskInterface.register(ATTENTION, lambda *_, **__: None)
     # Samples are not packed. Without values transformers cannot know, and writes out a mask.
     masking_utils.find_packed_sequence_indices = lambda *_: None
 
@@ -100,7 +126,11 @@ def _mark_layers(model: nn.Module, ledger: Ledger) -> None:
     layers = list(model.get_decoder().layers)
 
     def hook(index: int) -> Any:
-        name = {0: "backward of the first layer", len(layers) - 1: "backward of the last layer"}
+        name = {
+            1: "backward of the second layer",
+            0: "backward of the first layer",
+            len(layers) - 1: "backward of the last layer",
+        }
 
         def after(module: Any, args: Any, output: Any) -> None:
             hidden = output[0] if isinstance(output, tuple) else output
@@ -122,7 +152,8 @@ def _step(model: Any, spec: PlanSpec, local: list[Any], optimizer: Any, ledger: 
     total = output
     if output.ndim > 0:
         total = loss.cross_entropy_sum(output, ids, torch.ones_like(ids, dtype=torch.float32))
-    (total / 1.0).backward()
+    total.backward()
+    del output  # a training loop holds the logits until its backward pass ends
     ledger.moment("optimizer")
     for shard in local:
         gradient = shard.parameter.grad
@@ -137,7 +168,7 @@ def trace(spec: PlanSpec, layers: int) -> dict[str, Any]:
     started = time.perf_counter()
     meshes = mesh.build(spec.parallel, "cpu")
     model: Any = models.build(
-        ModelSpec(spec.hf_config, "", "", spec.dtype, spec.attention),
+        ModelSpec(spec.hf_config, "", "", spec.dtype, ATTENTION),
         shortened(spec.hf_config, layers),
     )
     wrapped = fsdp.parallelise(model, spec.parallel, meshes)

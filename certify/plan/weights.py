@@ -184,7 +184,7 @@ def experts(
     all_experts = moe.experts + moe.zero_experts
     found = [Weight("mlp.gate.weight", (all_experts, hidden), "router", None, counts=True)]
     if router_bias:
-        found.append(Weight("mlp.gate.e_score_correction_bias", (all_experts,), "router"))
+        found.append(Weight("mlp.gate.bias", (all_experts,), "router"))
     e, m = moe.experts, moe.mlp.ffn
     wide = m * (2 if moe.mlp.gated else 1)
     found.append(Weight("mlp.experts.gate_up_proj", (e, wide, hidden), "expert", 1, counts=True))

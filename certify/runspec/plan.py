@@ -36,7 +36,6 @@ class PlanSpec:
     out_file: str
     parallel: ParallelSpec = field(default_factory=ParallelSpec)
     dtype: str = "float32"
-    attention: str = "sdpa"
     chunk_loss_size: int | None = None
     schema: str = SCHEMA
 

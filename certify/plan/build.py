@@ -193,6 +193,4 @@ def _prediction_layer(n: Mapping[str, Any], last: Layer) -> Layer:
         Weight("eh_proj.weight", (hidden, 2 * hidden), "attention", 0, counts=True),
         *weights.norms(hidden, 3),
     ]
-    return Layer(
-        last.mixers, last.mlps, last.moe, last.norms + 3, (*last.weights, *extra)
-    )
+    return Layer(last.mixers, last.mlps, last.moe, last.norms + 3, (*last.weights, *extra))

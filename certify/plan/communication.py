@@ -90,15 +90,21 @@ def fsdp2(model: Architecture, layout: Fsdp2Layout, cluster: Cluster) -> list[Co
     if layout.replicate > 1:
         local = sum(g.local for g in groups)
         found.append(
-            collective("all_reduce", "replicate", layout.replicate, layout.fsdp, cluster,
-                       len(groups) * steps, r * local * steps, "gradients")  # fmt: skip
+            collective(
+                "all_reduce",
+                "replicate",
+                layout.replicate,
+                layout.fsdp,
+                cluster,
+                len(groups) * steps,
+                r * local * steps,
+                "gradients",
+            )
         )
     return found + _exchanges(model, layout, cluster)
 
 
-def _exchanges(
-    model: Architecture, layout: Fsdp2Layout, cluster: Cluster
-) -> list[Collective]:
+def _exchanges(model: Architecture, layout: Fsdp2Layout, cluster: Cluster) -> list[Collective]:
     if layout.ep == 1:
         return []
     passes = 3 if layout.recompute else 2  # forward, backward, recomputed forward
@@ -113,8 +119,16 @@ def _exchanges(
         calls += 2 * passes + counts
     steps = layout.grad_accumulation
     return [
-        collective("all_to_all", "ep", layout.ep, 1, cluster, calls * steps, payload * steps,
-                   "tokens to experts and back")  # fmt: skip
+        collective(
+            "all_to_all",
+            "ep",
+            layout.ep,
+            1,
+            cluster,
+            calls * steps,
+            payload * steps,
+            "tokens to experts and back",
+        )
     ]
 
 
@@ -137,8 +151,16 @@ def mcore(
         residual = layout.tokens * model.hidden * d / layout.residual_share
         calls = 2 * steps * chunks_per_rank(layout)
         found.append(
-            collective("send", "pp", layout.pp, layout.world_size // layout.pp, cluster,
-                       calls, calls * residual, "activations and their gradients")  # fmt: skip
+            collective(
+                "send",
+                "pp",
+                layout.pp,
+                layout.world_size // layout.pp,
+                cluster,
+                calls,
+                calls * residual,
+                "activations and their gradients",
+            )
         )
     return found
 
@@ -230,6 +252,14 @@ def _experts(
         payload += 2 * passes * rows * model.hidden * d * steps
         calls += 2 * passes * steps
     return [
-        collective("all_to_all", "ep", layout.ep, layout.expert_tp, cluster, calls, payload,
-                   "tokens to experts and back")  # fmt: skip
+        collective(
+            "all_to_all",
+            "ep",
+            layout.ep,
+            layout.expert_tp,
+            cluster,
+            calls,
+            payload,
+            "tokens to experts and back",
+        )
     ]

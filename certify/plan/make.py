@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from certify.plan import (
-    communication,
-    flops,
-    layout as layouts,
-    memory_fsdp2,
-    memory_mcore,
-    pipeline,
-    timing,
-)  # fmt: skip
-from certify.plan.layout import Fsdp2Layout
+from certify.plan import communication, flops, memory_fsdp2, memory_mcore, pipeline, timing
+from certify.plan.layout import Fsdp2Layout, check_fsdp2, check_mcore
 
 if TYPE_CHECKING:
     from certify.plan.architecture import Architecture
@@ -73,8 +65,8 @@ def problems(setting: Setting, layout: Layout) -> tuple[str, ...]:
     """Sentences about sizes that do not fit together."""
     world = setting.cluster.world_size
     if isinstance(layout, Fsdp2Layout):
-        return tuple(layouts.check_fsdp2(layout, world, setting.model))
-    return tuple(layouts.check_mcore(layout, world, setting.model))
+        return tuple(check_fsdp2(layout, world, setting.model))
+    return tuple(check_mcore(layout, world, setting.model))
 
 
 def make(setting: Setting, layout: Layout) -> Plan:
@@ -99,6 +91,16 @@ def make(setting: Setting, layout: Layout) -> Plan:
                 tuple(moved), each, step, bound)  # fmt: skip
 
 
-def on_chip(setting: Setting, device: Device) -> Setting:
-    """The same setting on another device."""
-    return replace(setting, device=device)
+# Recomputing a layer adds a forward pass to one forward pass and a backward pass of two.
+_WITH_RECOMPUTATION = 4 / 3
+
+
+def step_cost_s(plan: Plan) -> float | None:
+    """Seconds by which layouts are compared: nothing overlaps, and a recomputed forward pass
+    costs what the first one did. None without speeds."""
+    if plan.bound is None:
+        return None
+    recompute = getattr(plan.layout, "recompute", False)
+    again = recompute is True or getattr(recompute, "granularity", "") == "full"
+    times = _WITH_RECOMPUTATION if again else 1.0
+    return plan.bound.compute_s * times + plan.bound.traffic_s

@@ -121,14 +121,12 @@ class _Moment:
 
     @property
     def total(self) -> float:
-        return (
-            self.gradients + self.activations + self.logits + self.gathered + self.temporary
-        )
+        return self.gradients + self.activations + self.logits + self.gathered + self.temporary
 
 
 def _loss_moments(model: Architecture, layout: Fsdp2Layout, t: _Terms) -> list[_Moment]:
     """The loss itself, and the backward pass of the head."""
-    d, r = BYTES[layout.param_dtype], BYTES[layout.reduce_dtype]
+    r = BYTES[layout.reduce_dtype]
     positions = min(layout.chunk_loss_size or layout.seq_length, layout.seq_length)
     shown = positions * layout.micro_batch * model.vocab
     copies = _LOSS_COPIES * _FP32 * shown

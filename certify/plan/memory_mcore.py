@@ -110,9 +110,7 @@ class StageMemory:
     @property
     def total(self) -> float:
         """All parts."""
-        return (
-            self.parameters + self.gradients + self.optimizer + self.activations + self.logits
-        )
+        return self.parameters + self.gradients + self.optimizer + self.activations + self.logits
 
 
 def _chunk_activations(

@@ -79,13 +79,8 @@ def config_of(recipe: Recipe) -> ModelConfig | None:
 
 def usable_share() -> float:
     """The share of a device's memory that a run may reserve (criteria, gate memory)."""
-    return float(
-        next(
-            t.value
-            for t in load_criteria().thresholds
-            if t.gate == "memory" and t.name == "reserved"
-        )  # type: ignore[arg-type]
-    )
+    rows = (t for t in load_criteria().thresholds if t.gate == "memory" and t.name == "reserved")
+    return float(str(next(rows).value))
 
 
 def _speeds(options: Options, device: Device, notes: list[str]) -> Speeds | None:
@@ -99,7 +94,8 @@ def _speeds(options: Options, device: Device, notes: list[str]) -> Speeds | None
     missing = sorted({key.strip() for key, value in values.items() if value is None})
     if missing:
         notes.append(
-            f"no time bound: no source states the speeds of {device.chip}; give {', '.join(missing)}"
+            f"no time bound: no source states the speeds of {device.chip};"
+            f" give {', '.join(missing)}"
         )
         return None
     peak, within, across = (float(v) for v in values.values() if v is not None)

@@ -1,4 +1,4 @@
-"""A plan as text and as JSON (schema ``certify.plan/1``... keys are an interface)."""
+"""A plan as text and as the JSON of ``certify plan --json``, whose keys are an interface."""
 
 from __future__ import annotations
 
@@ -61,6 +61,13 @@ def _cost_lines(plan: Plan) -> Iterator[str]:
         )
 
 
+def _effect(change: Change) -> str:
+    memory = f"{'saves' if change.saved >= 0 else 'costs'} {gib(abs(change.saved))}"
+    if change.faster_s is None:
+        return memory
+    return f"{abs(change.faster_s):,.2f} s {'less' if change.faster_s >= 0 else 'more'}, {memory}"
+
+
 def text(
     question: Question, plan: Plan, helps: Sequence[Change], suggested: Sequence[Plan] | None
 ) -> str:
@@ -77,7 +84,7 @@ def text(
     if helps:
         lines.append("helps most")
         lines += [
-            f"  {c.what:<40} saves {gib(c.saved)}{' and then fits' if c.plan.fits else ''}"
+            f"  {c.what:<38} {_effect(c)}{'' if plan.fits or not c.plan.fits else ', then fits'}"
             for c in helps[:3]
         ]
     lines += [f"note       {note}" for note in question.notes]
@@ -157,7 +164,13 @@ def document(
         "active_parameters": active_parameters(plan.model),
         **plan_json(plan),
         "changes": [
-            {"what": c.what, "saved_bytes": c.saved, "fits": c.plan.fits} for c in helps
+            {
+                "what": c.what,
+                "saved_bytes": c.saved,
+                "faster_s": c.faster_s,
+                "fits": c.plan.fits,
+            }
+            for c in helps
         ],
         "suggested": None if suggested is None else [plan_json(p) for p in suggested],
         "trace": trace,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from certify.plan.layout import Fsdp2Layout, McoreLayout, Recompute
-from certify.plan.make import Plan, Setting, make, problems
+from certify.plan.make import Plan, Setting, make, problems, step_cost_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,12 +79,9 @@ def _mcore(setting: Setting, base: McoreLayout) -> Iterator[Layout]:
 
 
 def _cost(plan: Plan) -> tuple[float, float, float]:
-    if plan.bound is not None:
-        # Recomputation is a fourth pass beside one forward and a backward of two.
-        recomputed = getattr(plan.layout, "recompute", False)
-        again = recomputed is True or getattr(recomputed, "granularity", "") == "full"
-        compute = plan.bound.compute_s * (4 / 3 if again else 1)
-        return compute + plan.bound.traffic_s, plan.bound.traffic_s, plan.memory.total
+    seconds = step_cost_s(plan)
+    if plan.bound is not None and seconds is not None:
+        return seconds, plan.bound.traffic_s, plan.memory.total
     across = sum(c.across for c in plan.collectives)
     within = sum(c.within for c in plan.collectives)
     return across, within, plan.memory.total
@@ -92,8 +89,6 @@ def _cost(plan: Plan) -> tuple[float, float, float]:
 
 def suggest(setting: Setting, base: Layout, count: int = 5) -> list[Plan]:
     """The best layouts that fit, at most ``count``, the global batch kept."""
-    options = (
-        _fsdp2(setting, base) if isinstance(base, Fsdp2Layout) else _mcore(setting, base)
-    )
+    options = _fsdp2(setting, base) if isinstance(base, Fsdp2Layout) else _mcore(setting, base)
     plans = [make(setting, layout) for layout in options if not problems(setting, layout)]
     return sorted((p for p in plans if p.fits), key=_cost)[:count]

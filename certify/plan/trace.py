@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -62,8 +62,10 @@ def depths(model: Architecture, hf_config: Mapping[str, Any]) -> tuple[int, int]
     2 and 4, behind the leading dense layers; whole periods where layers alternate.
     """
     leading = 0
-    while leading < len(model.layers) and model.layers[leading].moe is None and any(
-        layer.moe for layer in model.layers
+    while (
+        leading < len(model.layers)
+        and model.layers[leading].moe is None
+        and any(layer.moe for layer in model.layers)
     ):
         leading += 1
     kinds = hf_config.get("layer_types") or []
@@ -203,9 +205,5 @@ def trace_question(question: Question, plan: Plan) -> tuple[list[Traced], dict[s
         spec = spec_of(config, layout, depths(plan.model, config), str(Path(folder, "trace.json")))
         result = run_trace(spec, Path(folder))
     # One micro-batch is traced; collectives of the plan are those of the whole step.
-    one = layout if layout.grad_accumulation == 1 else None
-    if one is None:
-        from dataclasses import replace
-
-        one = replace(layout, grad_accumulation=1)
+    one = replace(layout, grad_accumulation=1)
     return compare(plan.model, one, plan.cluster, result), result

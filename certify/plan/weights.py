@@ -87,8 +87,7 @@ def attention(hidden: int, s: AttentionSizes) -> tuple[Mixer, list[Weight]]:
     if s.qk_norm:
         widths = (s.head_dim, s.head_dim) if s.qk_norm == "head" else (q, kv)
         found += [
-            Weight(f"{at}.{n}_norm.weight", (w,), "norm")
-            for n, w in zip("qk", widths, strict=True)
+            Weight(f"{at}.{n}_norm.weight", (w,), "norm") for n, w in zip("qk", widths, strict=True)
         ]
     if s.sinks:
         found.append(Weight(f"{at}.sinks", (s.heads,), "attention", 0))
@@ -202,9 +201,7 @@ def experts(
 def norms(hidden: int, count: int, bias: bool = False) -> list[Weight]:
     """Norms of the residual width."""
     names = ("weight", "bias") if bias else ("weight",)
-    return [
-        Weight(f"norm_{i}.{n}", (hidden,), "norm") for i in range(count) for n in names
-    ]
+    return [Weight(f"norm_{i}.{n}", (hidden,), "norm") for i in range(count) for n in names]
 
 
 def assemble(

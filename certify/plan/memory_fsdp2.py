@@ -177,7 +177,7 @@ def _moments(model: Architecture, layout: Fsdp2Layout) -> list[_Moment]:
         _Moment("forward of the head", 0, t.kept + t.final, t.logits, 2 * t.head + t.root),
         *_loss_moments(model, layout, t),
         *_backward_moments(model, layout, t),
-        _Moment("embedding", t.gradients, 0, t.logits, (2 * d + r) * model.vocab * model.hidden),
+        _Moment("embedding", t.gradients, 0, t.logits, (d + r) * model.vocab * model.hidden),
         _Moment("update", t.gradients, 0, 0, 0, temporary=t.gradients),
     ]
 

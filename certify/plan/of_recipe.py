@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from certify.recipes.load import Recipe
 
 
+# Options of scripts that save memory in ways that no formula here knows.
+_NOT_MODELLED = (
+    "swap-attention",
+    "share-kvstates",
+    "kv-compress",
+    "o2-optimizer",
+    "o2-gradient",
+    "tp-2d",
+)
+
+
 def cluster_of(recipe: Recipe, nodes: int | None = None, npus: int | None = None) -> Cluster:
     """The script's cluster, else the list's; what the user gives comes first."""
     stated, row = recipe.cluster, recipe.row
@@ -95,6 +106,9 @@ def mcore_layout(recipe: Recipe, cluster: Cluster) -> tuple[McoreLayout, list[st
     if p.moe_tp_extend_ep:
         etp = 1
         notes.append("moe-tp-extend-ep: experts are divided over tp x ep ranks, none is split")
+    unknown = [option for option in _NOT_MODELLED if option in options]
+    if unknown:
+        notes.append(f"an upper bound: {', '.join(unknown)} not modelled")
     micro = recipe.batch.micro or 1
     dp = max(1, world // (tp * pp * cp))
     return McoreLayout(

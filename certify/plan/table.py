@@ -59,6 +59,7 @@ def _cells(row: Row) -> tuple[list[str], str, str]:
         return [*cells, "does not divide"], "not", "; ".join(plan.problems)
     why = f"{gib(plan.memory.total)}, mostly {plan.memory.dominant}, at {plan.memory.at}"
     helps = next((c for c in changes(asked.setting, plan) if c.plan.fits), None)
+    why += "".join(f"; {note}" for note in asked.notes if note.startswith("an upper bound"))
     if helps is not None:
         why += f"; fits with {helps.what} ({gib(helps.plan.memory.total)})"
     return [*cells, "does not fit"], "not", why

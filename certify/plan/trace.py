@@ -167,7 +167,7 @@ def compare(
 ) -> list[Traced]:
     """Both methods side by side. layers: depth to extrapolate to, the model's by default."""
     depth = layers or len(model.layers)
-    traces = result["traces"]
+    traces = result["traces"][:2]
     at = (traces[0]["layers"], traces[1]["layers"])
 
     def line(key: str) -> float:

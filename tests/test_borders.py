@@ -21,6 +21,7 @@ CONTRACT = {
     "certify.runspec",
     "certify.runspec.compare",
     "certify.runspec.form",
+    "certify.runspec.plan",
     "certify.runspec.prepare",
     "certify.runspec.run",
 }

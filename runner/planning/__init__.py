@@ -1,0 +1,1 @@
+"""Tracing a training step without data or devices, to plan its memory and traffic."""

@@ -18,6 +18,7 @@ CONTRACT = {
     "certify.runspec",
     "certify.runspec.compare",
     "certify.runspec.form",
+    "certify.runspec.indexed",
     "certify.runspec.prepare",
     "certify.runspec.run",
 }

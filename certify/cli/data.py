@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument(
         "--special-tokens",
         action="store_true",
-        help="with those the tokenizer adds around a text (Megatron before core 0.16)",
+        help="with those the tokenizer adds around a text (older Megatron)",
     )
     prepare.add_argument(
         "--text-unit", choices=TEXT_UNITS, help="a document of .txt; default: file, or line with"

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-# JSON takes up to some twenty times its size in memory: larger files are refused. The largest
-# published index (91,991 tensors in DeepSeek-V3) has 9 MB, the largest tokenizer.json 34 MB.
+# Bytes that are read of one file, well above what is published.
 INDEX_LIMIT = 32_000_000
 CONFIG_LIMIT = 4_000_000
 TOKENIZER_LIMIT = 64_000_000
+# Commas bound the number of values, and with it the memory (some 200 bytes each). Published
+# files stay well below.
+COMMA_LIMIT = 2_000_000
 
 
 class UnsafeFile(Exception):
@@ -82,7 +84,9 @@ def read_limited(path: Path, limit: int) -> bytes:
 
 
 def strict_json(data: bytes) -> Any:
-    """A JSON value without repeated keys. Raises BadFile."""
+    """A JSON value without repeated keys, of bounded size in memory. Raises BadFile."""
+    if data.count(b",") > COMMA_LIMIT:
+        raise BadFile(f"more than {COMMA_LIMIT:,} values, which is more than is read")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

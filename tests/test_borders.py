@@ -22,6 +22,7 @@ CONTRACT = {
     "certify.runspec.compare",
     "certify.runspec.form",
     "certify.runspec.plan",
+    "certify.runspec.indexed",
     "certify.runspec.prepare",
     "certify.runspec.run",
 }

@@ -2,12 +2,13 @@
   certify recipes list --backend fsdp2 --status Test
   certify recipes list --product A3 --cluster 16x16 --json
   certify recipes show qwen3-235b --backend fsdp2
+  certify recipes recommend --product A2 --nodes 2 --npus 8 --seq 32k --stage sft
   certify recipes lint qwen3-235b-a22b-4k-mcore examples/mcore/qwen3_moe
   certify recipes import examples/mcore/qwen3/pretrain_qwen3_8b_4K_ptd.sh
   certify recipes import docs/zh/pytorch/models/supported_models.md
 
-List, show, check and import the published recipes. Lint exits 1 when it finds an error;
-import exits 1 when a file was refused."""
+List, show, recommend, check and import the published recipes. Lint exits 1 when it finds an
+error, import when a file was refused, recommend when no row fits."""
 
 from __future__ import annotations
 
@@ -62,7 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imports.add_argument("--out", metavar="DIR", help="write one recipe file a script")
     imports.add_argument("--repo", metavar="DIR", help="root of the upstream checkout")
     imports.add_argument("--overrides", metavar="WORD", nargs="*", default=[], help=_OVERRIDES)
-    for action in (listing, show, lint, imports):
+    advice = actions.add_parser(
+        "recommend", help="rows that fit a cluster, best first", allow_abbrev=False
+    )
+    import_module("certify.cli.recipes_recommend").add_arguments(advice)
+    for action in (listing, show, lint, imports, advice):
         action.add_argument("--json", action="store_true", help="one JSON document on stdout")
 
 
@@ -170,6 +175,7 @@ def run(args: argparse.Namespace) -> int:
         return _list(args)
     modules = {
         "show": "certify.cli.recipes_show",
+        "recommend": "certify.cli.recipes_recommend",
         "lint": "certify.cli.recipes_lint",
         "import": "certify.cli.recipes_import",
     }

@@ -53,7 +53,7 @@ def read(path: Path) -> Iterator[Document]:
     Raises UsageError, naming file and line, for input that cannot be used, and when there is no
     text at all.
     """
-    files = _files(path)
+    files = data_files(path)
     empty = True
     for file in files:
         for document in _READERS[file.suffix.lower()](file):
@@ -66,7 +66,8 @@ def read(path: Path) -> Iterator[Document]:
         )
 
 
-def _files(path: Path) -> list[Path]:
+def data_files(path: Path) -> list[Path]:
+    """The file, or the data files of a folder by name. Raises UsageError when there are none."""
     if path.is_dir():
         files = [
             file
@@ -97,10 +98,10 @@ def _text(file: Path) -> str:
         raw = file.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the data: {error.strerror}", where=str(file)) from None
-    return _decode(raw, file, 1)
+    return decode(raw, file, 1)
 
 
-def _decode(raw: bytes, file: Path, line: int) -> str:
+def decode(raw: bytes, file: Path, line: int) -> str:
     """UTF-8 text of bytes that start at a line, without a byte-order mark."""
     try:
         return raw.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -121,15 +122,16 @@ def _read_jsonl(file: Path) -> Iterator[Document]:
     try:
         with file.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
-                line = _decode(raw, file, number)
+                line = decode(raw, file, number)
                 if line.strip():
                     where = f"{file}:{number}"
-                    yield _record(_parse(line.strip(), file, number), where)
+                    yield _record(parse(line.strip(), file, number), where)
     except OSError as error:
         raise UsageError(f"cannot read the data: {error.strerror}", where=str(file)) from None
 
 
-def _parse(text: str, file: Path, first_line: int) -> Any:
+def parse(text: str, file: Path, first_line: int) -> Any:
+    """The JSON value of text that starts at a line. Raises UsageError naming file and line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -148,16 +150,16 @@ def _read_json(file: Path) -> Iterator[Document]:
         return
     if not text.strip():
         return
-    body = _parse(text, file, 1)
+    body = parse(text, file, 1)
     if not isinstance(body, list):
         raise UsageError(
             f"found {type(body).__name__}", where=f"{file}:1", expected="a JSON list of records"
         )
-    for line, item in zip(_item_lines(text), body, strict=True):
+    for line, item in zip(item_lines(text), body, strict=True):
         yield _record(item, f"{file}:{line}")
 
 
-def _item_lines(text: str) -> Iterator[int]:
+def item_lines(text: str) -> Iterator[int]:
     """The line on which each item of a valid JSON list begins."""
     decoder = json.JSONDecoder()
     at, counted_to, line = text.index("[") + 1, 0, 1

@@ -123,11 +123,12 @@ def from_folder(folder: Path) -> TextTokenizer:
             expected="a folder with tokenizer.json, as Hugging Face models have",
             hint="leave --tokenizer out to use the embedded tokenizer",
         )
-    backend = _load(folder)
-    return _wrap(backend, _end_of_text(folder, backend), folder.name)
+    backend = load_backend(folder)
+    return _wrap(backend, end_of_text(folder, backend), folder.name)
 
 
-def _load(folder: Path) -> Any:
+def load_backend(folder: Path) -> Any:
+    """The `tokenizers.Tokenizer` of a folder. Raises UsageError when it cannot be loaded."""
     from tokenizers import Tokenizer
 
     file = folder / "tokenizer.json"
@@ -149,7 +150,7 @@ def _load(folder: Path) -> Any:
         ) from None
 
 
-def _end_of_text(folder: Path, backend: Any) -> int:
+def end_of_text(folder: Path, backend: Any) -> int:
     """The id of the end-of-text token: as the folder says, else by the usual names."""
     named = []
     file = folder / "tokenizer_config.json"

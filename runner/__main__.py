@@ -12,6 +12,7 @@ from certify.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, CertifyE
 from certify.runspec import read_spec
 from runner import watchdog
 from runner.backends import BACKENDS
+from runner.complaint import complain
 
 
 def main(arguments: list[str]) -> int:
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
             )
         code: int = importlib.import_module(BACKENDS[spec.backend]).run(spec)
     except CertifyError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -31,6 +31,7 @@ from runner.comparison.probe_file import ProbeFile
 from runner.comparison.routing import routing
 from runner.comparison.tensor_files import TensorFiles
 from runner.comparison.tensors import backward, first_update
+from runner.complaint import complain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,7 +192,7 @@ def main(arguments: list[str]) -> int:
     try:
         compare(read_compare_spec(Path(arguments[0])))
     except CertifyError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

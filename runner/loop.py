@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from certify.records import Step, batch_digest
-from runner import evidence, loss, optim
+from runner import evidence, loss, optim, rng
 from runner.collectives import gather_bytes
 from runner.digests import full_tensors
 from runner.parallel.shards import clear_gradients, collect_gradients
@@ -115,6 +115,7 @@ class Trainer:
         optim.clip(self.shards, norm, self.spec.training.clip_grad)
         self.optimizer.step()
         clear_gradients(self.shards)
+        rng.advance(self.device)
         routing_sha256 = self._log_routing(step, done.routed)
         self.device.synchronize()
         step_time_s = time.perf_counter() - start_s

@@ -25,6 +25,7 @@ from certify.errors import EXIT_INTERNAL, EXIT_USAGE, CertifyError
 from certify.runspec import ModelSpec
 from certify.runspec.plan import PlanSpec, read_plan_spec
 from runner import loss, models
+from runner.complaint import complain
 from runner.parallel import expert, fsdp, mesh, shards
 from runner.planning.ledger import Ledger
 
@@ -227,7 +228,7 @@ def main(arguments: list[str]) -> int:
     try:
         run(read_plan_spec(Path(arguments[0])))
     except CertifyError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return error.exit_code
     except Exception:
         traceback.print_exc()

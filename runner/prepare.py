@@ -21,6 +21,7 @@ from certify.errors import EXIT_INTERRUPTED, EXIT_USAGE, CertifyError, Infrastru
 from certify.records import batch_digest, sample_digest
 from certify.runspec import PrepareSpec, read_prepare_spec
 from runner import initial_weights, watchdog
+from runner.complaint import complain
 from runner.data import corpus, packing, sources, tokenizer
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def main(arguments: list[str]) -> int:
     try:
         prepared = prepare(read_prepare_spec(Path(arguments[0])))
     except CertifyError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -13,11 +13,30 @@ if TYPE_CHECKING:
     from runner.device import Device
 
 
-def seed_all(seed: int) -> None:
-    """Seed python, numpy, torch and the device's generator."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+def seed_all(seed: int, rank: int) -> None:
+    """Seed python, numpy, torch and the device's generator with seed + rank.
+
+    Ranks differ, so that one rank's state restored on another shows. torch.manual_seed seeds
+    the generators of all devices too.
+    """
+    own = seed + rank
+    random.seed(own)
+    np.random.seed(own % 2**32)
+    torch.manual_seed(own)
+
+
+def advance(device: Device) -> None:
+    """Draw one number from every generator and drop it. Called once in every training step.
+
+    A model without dropout draws nothing: its generators would stay as they were seeded, and a
+    checkpoint that does not bring them back could not be told from one that does. The cost is
+    constant and no number of the training depends on it.
+    """
+    random.random()
+    np.random.random()
+    torch.rand(())
+    if device.name != "cpu":
+        torch.rand((), device=device.torch_device)
 
 
 def capture(device: Device) -> bytes:

@@ -125,6 +125,7 @@ def test_reference_shares_no_model_loss_or_optimizer_with_the_candidate() -> Non
         "runner.digests",
         "runner.faults",
         "runner.journal",
+        "runner.rng",
         "runner.watchdog",
     }
     for name, path in modules("runner").items():

@@ -55,13 +55,19 @@ def module_job(name: str, layout: Layout, run_id: str, module: str, *arguments: 
 
 def torchrun_job(name: str, layout: Layout, run_id: str, world_size: int, spec: Path) -> Job:
     """``world_size`` ranks on this host under torchrun."""
+    rendezvous = layout.run(run_id) / "rendezvous"
+    rendezvous.mkdir(parents=True, exist_ok=True)
     return Job(
         name=name,
         command=(
             sys.executable,
             "-m",
             "torch.distributed.run",
-            "--standalone",
+            # Rendezvous through files: a TCP store would ask a name server for its peers' names.
+            "--rdzv-backend=c10d",
+            "--rdzv-conf=store_type=file",
+            f"--rdzv-endpoint={rendezvous / 'agents'}",
+            f"--rdzv-id={run_id}",
             "--local-addr=127.0.0.1",
             f"--nproc-per-node={world_size}",
             # Its own folder for error files would be left behind in the temporary folder.
@@ -72,5 +78,5 @@ def torchrun_job(name: str, layout: Layout, run_id: str, world_size: int, spec: 
         ),
         cwd=layout.run(run_id),
         log=layout.log(run_id),
-        environment=environment(threads=1),
+        environment={**environment(threads=1), "CERTIFY_STORE": str(rendezvous / "ranks")},
     )

@@ -64,6 +64,12 @@ def _join(spec: RunSpec, device: Device, book: Journal) -> bool:
     options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
     if book.world_size == 1:
         options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    elif shared := os.environ.get("CERTIFY_STORE"):
+        # All ranks are on this host: they meet in a file, which asks no name server for anything.
+        # One file for each restart: a store must not be met twice.
+        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = dist.FileStore(f"{shared}-{restart}", book.world_size)
+        options |= {"store": store, "rank": book.rank, "world_size": book.world_size}
     dist.init_process_group(device.process_group_backend, **options)
     return True
 
@@ -77,7 +83,7 @@ def _run(spec: RunSpec, device: Device, fault: Fault, book: Journal) -> None:
     writer.write(environment.topology(meshes.groups()))
     reduce_dtype = getattr(torch, spec.parallel.reduce_dtype)
     self_test(meshes, device, reduce_dtype, fault, writer.write)
-    rng.seed_all(spec.training.seed)
+    rng.seed_all(spec.training.seed, dist.get_rank())
     trainer = _build(spec, device, meshes, fault, book)
     first = _restore(trainer, book)
     wanted = spec.evidence

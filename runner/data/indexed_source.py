@@ -97,8 +97,10 @@ def _value(value: Any, key: str, where: str) -> Entry:
     if value is None:
         return Entry(None, where)
     if isinstance(value, str):
+        sources.check_text(value, where)
         return Entry((value,), where)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        sources.check_text("".join(value), where)
         return Entry(tuple(value), where, several=True)
     raise UsageError(
         f"{key!r} is {type(value).__name__}", where=where, expected="a string or list of strings"

@@ -8,6 +8,8 @@ fine-tuning only the answers.
 from __future__ import annotations
 
 import json
+import re
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,10 @@ RECORD = (
     'an object with "text"; "instruction" and "output" (Alpaca); "conversations" of'
     ' "from" and "value" (ShareGPT); or "messages" of "role" and "content"'
 )
+# Keys that make an object a record, beside "text".
+FORMS = (("instruction", "output"), ("conversations",), ("messages",))
+ONE_A_LINE = "one JSON object per line"
+LIST = "a JSON list of records, or one JSON object per line"
 ANSWERS = frozenset({"gpt", "assistant", "function_call"})
 ROLES = ANSWERS | {"human", "user", "system", "observation", "tool", "function"}
 
@@ -73,10 +79,12 @@ def data_files(path: Path) -> list[Path]:
             file
             for file in sorted(path.rglob("*"))
             if file.suffix.lower() in SUFFIXES
-            and file.is_file()
+            and not file.is_dir()
             and file.name not in NOT_DATA
             and not any(part.startswith(".") for part in file.relative_to(path).parts)
         ]
+        for file in files:
+            _require_regular(file)
         if files:
             return files
         raise UsageError(
@@ -84,6 +92,7 @@ def data_files(path: Path) -> list[Path]:
         )
     if not path.exists():
         raise UsageError("there is no such data file or folder", where=str(path))
+    _require_regular(path)
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
             f"cannot tell what {path.suffix or 'a file without suffix'} holds",
@@ -91,6 +100,27 @@ def data_files(path: Path) -> list[Path]:
             expected=f"one of {', '.join(SUFFIXES)}, or a folder of such files",
         )
     return [path]
+
+
+def _require_regular(file: Path) -> None:
+    """Data is read more than once and to its end, which only a regular file allows.
+
+    Raises UsageError for anything else; nothing is opened, since a pipe would wait for a writer.
+    """
+    try:
+        mode = file.stat().st_mode
+    except OSError as error:
+        raise UsageError(f"cannot read the data: {error.strerror}", where=str(file)) from None
+    if stat.S_ISREG(mode):
+        return
+    kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    kind = next((name for is_kind, name in kinds if is_kind(mode)), "a device")
+    raise UsageError(
+        f"the data is {kind}",
+        where=str(file),
+        expected=f"a regular file ({', '.join(SUFFIXES)}) or a folder of such files",
+        hint="write the data to a file first",
+    )
 
 
 def _text(file: Path) -> str:
@@ -125,12 +155,12 @@ def _read_jsonl(file: Path) -> Iterator[Document]:
                 line = decode(raw, file, number)
                 if line.strip():
                     where = f"{file}:{number}"
-                    yield _record(parse(line.strip(), file, number), where)
+                    yield _record(parse(line.strip(), file, number, ONE_A_LINE), where)
     except OSError as error:
         raise UsageError(f"cannot read the data: {error.strerror}", where=str(file)) from None
 
 
-def parse(text: str, file: Path, first_line: int) -> Any:
+def parse(text: str, file: Path, first_line: int, expected: str | None = None) -> Any:
     """The JSON value of text that starts at a line. Raises UsageError naming file and line."""
     try:
         return json.loads(text)
@@ -138,25 +168,83 @@ def parse(text: str, file: Path, first_line: int) -> Any:
         raise UsageError(
             f"not JSON: {error.msg} (column {error.colno})",
             where=f"{file}:{first_line + error.lineno - 1}",
-            expected="one JSON object per line" if file.suffix == ".jsonl" else "a JSON list",
+            expected=expected or (ONE_A_LINE if file.suffix == ".jsonl" else LIST),
         ) from None
+    except RecursionError:
+        what, at = "the JSON is nested too deeply", _deepest(text)
+    except ValueError:
+        # Python converts no integer of thousands of digits.
+        length, at = _longest_integer(text)
+        what = f"the JSON holds an integer of {length} digits"
+    line = first_line + text.count("\n", 0, at)
+    raise UsageError(what, where=f"{file}:{line}", expected=RECORD)
+
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+
+
+def _deepest(text: str) -> int:
+    """Where the deepest value of a JSON text begins."""
+    depth = deepest = at = 0
+    for found in re.finditer(_STRING + r"|[\[\]{}]", text, re.DOTALL):
+        if found.group() in ("[", "{"):
+            depth += 1
+            if depth > deepest:
+                deepest, at = depth, found.start()
+        elif found.group() in ("]", "}"):
+            depth -= 1
+    return at
+
+
+def _longest_integer(text: str) -> tuple[int, int]:
+    """(digits, place) of the longest integer of a JSON text."""
+    numbers = re.finditer(_STRING + r"|-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?", text, re.DOTALL)
+    integers = [n for n in numbers if n.group().lstrip("-").isdigit()]
+    longest = max(integers, key=lambda n: len(n.group()))
+    return len(longest.group().lstrip("-")), longest.start()
 
 
 def _read_json(file: Path) -> Iterator[Document]:
-    """A list of records; a file of one object per line, under the name .json, is taken as well."""
+    """A list of records; one record, or one a line, under the name .json is taken as well."""
     text = _text(file)
-    if text.lstrip().startswith("{"):
-        yield from _read_jsonl(file)
-        return
     if not text.strip():
         return
-    body = parse(text, file, 1)
-    if not isinstance(body, list):
+    body = _first_value(text, file)
+    if body is _MORE:
+        yield from _read_jsonl(file)
+    elif isinstance(body, list):
+        for line, item in zip(item_lines(text), body, strict=True):
+            yield _record(item, f"{file}:{line}")
+    elif isinstance(body, dict) and ("text" in body or any(set(f) <= set(body) for f in FORMS)):
+        yield _record(body, f"{file}:{_first_line(text)}")
+    else:
+        keys = f" with keys {', '.join(sorted(body)) or '(none)'}" if isinstance(body, dict) else ""
         raise UsageError(
-            f"found {type(body).__name__}", where=f"{file}:1", expected="a JSON list of records"
+            f"found {type(body).__name__}{keys}",
+            where=f"{file}:{_first_line(text)}",
+            expected="a JSON list of records",
+            hint="write the list itself, [{...}, ...], or one object per line" if keys else None,
         )
-    for line, item in zip(item_lines(text), body, strict=True):
-        yield _record(item, f"{file}:{line}")
+
+
+_MORE = object()
+
+
+def _first_value(text: str, file: Path) -> Any:
+    """The value of a JSON text; _MORE where an object is followed by something else."""
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            if error.msg == "Extra data":
+                return _MORE
+        except (RecursionError, ValueError):
+            pass
+    return parse(text, file, 1, LIST)
+
+
+def _first_line(text: str) -> int:
+    return 1 + text.count("\n", 0, len(text) - len(text.lstrip()))
 
 
 def item_lines(text: str) -> Iterator[int]:
@@ -176,6 +264,25 @@ def item_lines(text: str) -> Iterator[int]:
 
 def _record(body: Any, where: str) -> Document:
     """One record in any of the accepted forms."""
+    document = _form(body, where)
+    for part in document.parts:
+        check_text(part.text, where)
+    return document
+
+
+def check_text(text: str, where: str) -> None:
+    """Raises UsageError for text with a lone surrogate, which JSON lets through."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the text holds half of a surrogate pair, \\u{ord(text[error.start]):04x}",
+            where=where,
+            expected="Unicode text; beyond \\uffff JSON escapes characters in pairs",
+        ) from None
+
+
+def _form(body: Any, where: str) -> Document:
     if isinstance(body, dict):
         if isinstance(body.get("text"), str):
             return Document((Part(body["text"]),))
@@ -187,6 +294,8 @@ def _record(body: Any, where: str) -> Document:
         ):
             if key in body:
                 return _turns(body, key, role, content, where)
+        if "text" in body:
+            return Document((Part(_string(body["text"], "text", where)),))
         found = f"keys {', '.join(sorted(body)) or '(none)'}"
     else:
         found = f"found {type(body).__name__}"
@@ -225,7 +334,7 @@ def _turns(body: dict[str, Any], key: str, role: str, content: str, where: str) 
                 expected=RECORD,
             )
         speaker = turn[role]
-        if speaker not in ROLES:
+        if not isinstance(speaker, str) or speaker not in ROLES:
             raise UsageError(
                 f"turn {number} of {key} is by {speaker!r}",
                 where=where,
@@ -257,12 +366,15 @@ def _read_parquet(file: Path) -> Iterator[Document]:
 
 
 def _text_column(schema: Any, file: Path) -> str:
-    import pyarrow
-
-    kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string)
-    strings = [field.name for field in schema if any(is_kind(field.type) for is_kind in kinds)]
+    strings = [field.name for field in schema if _is_text(field.type)]
     if "text" in strings:
         return "text"
+    if "text" in schema.names:
+        raise UsageError(
+            f"column text holds {schema.field('text').type}",
+            where=str(file),
+            expected="a column of strings (string, large_string, or a dictionary of them)",
+        )
     if len(strings) == 1:
         return str(strings[0])
     raise UsageError(
@@ -270,6 +382,16 @@ def _text_column(schema: Any, file: Path) -> str:
         where=str(file),
         expected="a string column named text, or exactly one string column",
     )
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow
+
+    types = pyarrow.types
+    if types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    views = getattr(types, "is_string_view", None)  # since pyarrow 16
+    return bool(types.is_string(kind) or types.is_large_string(kind) or (views and views(kind)))
 
 
 _READERS = {

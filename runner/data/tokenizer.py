@@ -10,18 +10,20 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from certify.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from runner.data.corpus import Corpus
 
 END_OF_TEXT = "<|endoftext|>"
+CONFIG = "tokenizer_config.json"
 VOCAB_SIZE = 512  # 256 bytes, one special token, 255 merges
 # Raise when the training below changes: it is part of the cache key.
 TRAINING_VERSION = "1"
@@ -132,13 +134,11 @@ def load_backend(folder: Path) -> Any:
     from tokenizers import Tokenizer
 
     file = folder / "tokenizer.json"
+    _json_object(folder / CONFIG)
+    if not file.is_file():
+        _refuse_code(folder)
     try:
-        if file.is_file():
-            return Tokenizer.from_file(str(file))
-        from transformers import AutoTokenizer
-
-        loaded = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        return loaded.backend_tokenizer
+        return Tokenizer.from_file(str(file)) if file.is_file() else _converted(folder)
     except Exception as error:
         # Both libraries raise bare Exception and many others for a file that is not a tokenizer.
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -150,16 +150,69 @@ def load_backend(folder: Path) -> Any:
         ) from None
 
 
+def _json_object(file: Path) -> dict[str, Any]:
+    """The content of a JSON file of the folder; empty where there is no such file."""
+    if not file.is_file():
+        return {}
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read the file: {error.strerror}", where=str(file)) from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"not a JSON object: {error}", where=str(file), expected="a JSON object"
+        ) from None
+    if not isinstance(body, dict):
+        raise UsageError(
+            f"not a JSON object: found {type(body).__name__}",
+            where=str(file),
+            expected="a JSON object",
+        )
+    return body
+
+
+def _refuse_code(folder: Path) -> None:
+    """Raises UsageError for a folder that only loads by running Python code of its own.
+
+    transformers would ask on the terminal whether it may.
+    """
+    for name in (CONFIG, "config.json"):
+        file = folder / name
+        if "auto_map" in _json_object(file):
+            raise UsageError(
+                "the tokenizer brings Python code of its own, which is never run",
+                where=f"{file}: auto_map",
+                expected="tokenizer.json of the Hugging Face tokenizers library",
+                hint="save the tokenizer as a fast one with transformers' save_pretrained",
+            )
+
+
+def _converted(folder: Path) -> Any:
+    """The tokenizer of a folder without tokenizer.json, as transformers converts it."""
+    from transformers import AutoTokenizer
+
+    # Nothing may ask a question that nobody sees.
+    with open(os.devnull, encoding="utf-8") as nothing, _stdin(nothing):
+        loaded = AutoTokenizer.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False
+        )
+    return loaded.backend_tokenizer
+
+
+@contextlib.contextmanager
+def _stdin(stream: TextIO) -> Iterator[None]:
+    before, sys.stdin = sys.stdin, stream
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
 def end_of_text(folder: Path, backend: Any) -> int:
     """The id of the end-of-text token: as the folder says, else by the usual names."""
-    named = []
-    file = folder / "tokenizer_config.json"
-    if file.is_file():
-        try:
-            value = json.loads(file.read_text(encoding="utf-8")).get("eos_token")
-        except (ValueError, AttributeError) as error:
-            raise UsageError(f"not a JSON object: {error}", where=str(file)) from None
-        named = [value.get("content") if isinstance(value, dict) else value]
+    file = folder / CONFIG
+    value = _json_object(file).get("eos_token")
+    named = [value.get("content") if isinstance(value, dict) else value]
     for token in [*named, END_OF_TEXT, "</s>", "<|end_of_text|>", "<eos>"]:
         identifier = backend.token_to_id(token) if isinstance(token, str) else None
         if identifier is not None:

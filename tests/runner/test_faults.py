@@ -26,6 +26,16 @@ def test_every_fault_says_what_it_does_and_who_should_see_it() -> None:
         assert set(fault.gates) <= set(faults.GATES)
 
 
+def test_the_gates_are_those_that_can_see_it() -> None:
+    gates = {name: fault.gates for name, fault in faults.FAULTS.items()}
+    # Seen in the count of decayed parameters; the first update barely changes.
+    assert gates["norm-weights-decayed"] == ("plan-followed",)
+    # Injected after the initial weights were recorded.
+    assert gates["reference-weight-1pct"] == ("forward-parity",)
+    for name in ("adam-moments-not-restored", "data-cursor-not-restored", "rng-not-restored"):
+        assert gates[name] == ("resume",)
+
+
 def test_every_fault_of_the_candidate_changes_a_call_point() -> None:
     points = {name for name, value in vars(Fault).items() if inspect.isfunction(value)}
     for fault in faults.FAULTS.values():

@@ -209,6 +209,8 @@ def test_a_resumed_run_continues_bitwise(runs: dict[str, RunSpec]) -> None:
         assert loaded["load"].digests == states["save"].digests
         assert loaded["end"] == states["end"]
         assert set(states["save"].digests) == STATE_PARTS
+        generators = [s.digests[f"rng.rank-{r}"] for s in states.values() for r in (0, 1)]
+        assert len(set(generators)) == 6, "of every rank and of every time"
         wanted = {k: v for k, v in first[rank].steps().items() if k > SAVE_STEP}
         found = resumed[rank].steps()
         assert found.keys() == wanted.keys()

@@ -234,7 +234,7 @@ def test_command_line(tmp_path: Path) -> None:
     write_prepare_spec(spec_for(tmp_path, data_path=str(tmp_path / "absent.jsonl")), file)
     absent = call()
     assert absent.returncode == 2
-    assert absent.stderr.startswith("error: there is no such data")
+    assert absent.stderr.startswith("\nerror: there is no such data")
     assert "Traceback" not in absent.stderr
 
 

@@ -166,7 +166,22 @@ def test_norm_weights_decayed_changes_norms_only(runs: dict[str, RunSpec]) -> No
         evidence.read_tensors(runs[n].run_dir, evidence.PARAMETERS)
         for n in ("right", "norm-weights-decayed")
     )
-    assert set(first) - same(first, second) == {n for n in first if "norm" in n}
+    norms = {n for n in first if "norm" in n}
+    assert set(first) - same(first, second) == norms
+    # What plan-followed compares with the plan.
+    right, wrong = (
+        c.effective["decayed_parameters"]
+        for n in ("right", "norm-weights-decayed")
+        for c in read_run(Path(runs[n].run_dir))[0].of(Component)
+        if c.part == "optimizer"
+    )
+    assert wrong - right == sum(first[n].numel() for n in norms)
+
+
+def test_the_generators_differ_between_init_save_and_end(runs: dict[str, RunSpec]) -> None:
+    states = read_run(Path(runs["right"].run_dir))[0].of(State)
+    assert [s.at for s in states] == ["init", "save", "end"]
+    assert len({s.digests["rng.rank-0"] for s in states}) == 3
 
 
 def test_faults_of_a_resume_change_the_state_after_load(runs: dict[str, RunSpec]) -> None:
@@ -174,8 +189,7 @@ def test_faults_of_a_resume_change_the_state_after_load(runs: dict[str, RunSpec]
     changed = {
         "adam-moments-not-restored": {"exp_avg", "exp_avg_sq"},
         "data-cursor-not-restored": {"data_cursor"},
-        # Nothing random happens in this model, so its generators are as they were seeded.
-        "rng-not-restored": set(),
+        "rng-not-restored": {"rng.rank-0"},
     }
     for name, parts in changed.items():
         loaded = next(s for s in read_run(Path(runs[name].run_dir))[0].of(State) if s.at == "load")

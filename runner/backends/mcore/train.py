@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,8 @@ import torch
 from megatron.core.pipeline_parallel import get_forward_backward_func
 
 from certify.errors import UsageError
-from certify.records import State, Step, batch_digest, root_digest, tensor_digest
-from runner import evidence
+from certify.records import State, Step, batch_digest, root_digest
+from runner import evidence, rng
 from runner.backends.mcore import describe, faults, parallel, probe, weights
 from runner.backends.mcore import model as models
 from runner.backends.mcore.mapping import WeightMap
@@ -54,7 +55,7 @@ def train(spec: RunSpec, book: Journal, device: Device) -> None:
 
     Raises UsageError for weights, data or faults that are not what the spec says.
     """
-    torch.manual_seed(spec.training.seed)
+    rng.seed_all(spec.training.seed, rank=0)
     parallel.start(device, spec.training.seed)
     try:
         session = prepare(spec, book.writer, device)
@@ -123,6 +124,7 @@ def step(session: Session, number: int) -> Step:
     rate = parts.optimizer.param_groups[0]["lr"]
     _, norm, _ = parts.optimizer.step()
     parts.scheduler.step(increment=1)
+    rng.advance(session.device)
     session.device.synchronize()
     elapsed = time.perf_counter() - started
     if number == 1 and spec.evidence.first_update:
@@ -223,8 +225,7 @@ def state_digests(session: Session, done: int) -> dict[str, str]:
     digests["lr"] = _scalars([group["lr"] for group in groups])
     digests["weight_decay"] = _scalars([group["weight_decay"] for group in groups])
     digests["data_cursor"] = _scalars([float(done)])
-    generator = torch.get_rng_state()
-    digests["rng.rank-0"] = tensor_digest("uint8", generator.shape, generator.numpy().tobytes())
+    digests["rng.rank-0"] = hashlib.sha256(rng.capture(session.device)).hexdigest()
     return digests
 
 

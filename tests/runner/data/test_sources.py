@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from certify.errors import UsageError
-from runner.data import sources
+from runner.data import indexed_source, sources
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -70,6 +71,56 @@ def test_json_of_one_object_per_line_is_taken(tmp_path: Path) -> None:
     assert texts(write(tmp_path / "a.json", '{"text": "a"}\n{"text": "b"}\n')) == ["a", "b"]
 
 
+def test_an_object_around_the_list_is_told_what_is_expected(tmp_path: Path) -> None:
+    error = fails(write(tmp_path / "a.json", '{\n "data": [\n  {"text": "a"}\n ]\n}\n'))
+    assert error.expected == "a JSON list of records"
+    assert "the list itself" in str(error.hint)
+
+
+def test_json_of_one_record_on_several_lines_is_taken(tmp_path: Path) -> None:
+    assert texts(write(tmp_path / "a.json", '{\n "text": "a"\n}\n')) == ["a"]
+
+
+def test_an_escaped_pair_of_surrogates_is_one_character(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"text": "\\ud83d\\ude00"}\n')
+    assert texts(path) == ["\U0001f600"]
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "sub" / "a.jsonl"
+    write(tmp_path / "sub" / "b.txt", "fine")
+    os.mkfifo(pipe)
+    for path in (pipe, pipe.parent):
+        error = fails(path)
+        assert (error.what, error.where) == ("the data is a pipe", str(pipe))
+        assert "regular file" in str(error.expected)
+    assert fails(Path("/dev/zero")).what == "the data is a device"
+    pipe.unlink()
+    pipe.symlink_to(tmp_path / "absent")
+    assert "No such file" in fails(pipe.parent).what
+    pipe.unlink()
+    pipe.symlink_to(write(tmp_path / "real.jsonl", '{"text": "linked"}'))
+    assert texts(pipe.parent) == ["linked", "fine"]
+
+
+@pytest.mark.torch
+def test_parquet_column_text_of_another_type(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "a.parquet"
+    for kind, values in {"int64": [1], "binary": [b"x"], "list<element: string>": [["x"]]}.items():
+        parquet.write_table(pyarrow.table({"text": values, "url": ["u"]}), path)
+        assert fails(path).what == f"column text holds {kind}"
+        assert "string" in str(fails(path).expected)
+    numbers = pyarrow.array([1, 2, 1]).dictionary_encode()
+    parquet.write_table(pyarrow.table({"text": numbers}), path)
+    assert "int64" in fails(path).what
+    words = pyarrow.array(["x", None, "y", "x"]).dictionary_encode()
+    parquet.write_table(pyarrow.table({"text": words}), path)
+    assert texts(path) == ["x", "y", "x"]
+
+
 @pytest.mark.torch
 def test_parquet_column_text_or_the_only_string_column(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
@@ -119,7 +170,7 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "a"}\n{"text": \n', 2, "not JSON"),
         ("a.jsonl", '{"text": "a"}\n\n{"content": "b"}\n', 3, "keys content"),
         ("a.jsonl", '"only a string"\n', 1, "found str"),
-        ("a.jsonl", '{"text": 3}\n', 1, "keys text"),
+        ("a.jsonl", '{"text": 3}\n', 1, "text is int"),
         ("a.json", '[{"text": "a"},\n {"text": "b"},\n {"txt": "c"}]', 3, "keys txt"),
         ("a.json", '[{"text": "a"},\n {"text" "b"}]', 2, "not JSON"),
         ("a.json", "3", 1, "found int"),
@@ -127,6 +178,18 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
         ("a.json", '[{"conversations": []}]', 1, "not a list of turns"),
         ("a.json", '[{"conversations": [{"from": "gpt"}]}]', 1, "turn 1"),
         ("a.json", '[{"conversations": [{"from": "me", "value": ""}]}]', 1, "is by 'me'"),
+        ("a.json", '[\n{"conversations": [{"from": ["gpt"], "value": ""}]}]', 2, "is by ['gpt']"),
+        ("a.jsonl", '{"text": "a"}\n{"text": "\\ud83d"}\n', 2, "surrogate pair, \\ud83d"),
+        ("a.json", '[{"text": "a"},\n{"instruction": "b", "output": "\\udc00"}]', 2, "\\udc00"),
+        ("a.jsonl", '{"text": "a"}\n' + "[" * 100_000 + "\n", 2, "nested too deeply"),
+        ("a.json", '[{"text": "[[["},\n' + '{"a":' * 100_000, 2, "nested too deeply"),
+        ("a.json", '{"text":\n' + "[" * 100_000, 2, "nested too deeply"),
+        ("a.jsonl", '{"text": "a"}\n{"n": -' + "9" * 6000 + "}", 2, "integer of 6000 digits"),
+        ("a.json", f'[{{"text": "{"1" * 7000}"}},\n{{"n": {"9" * 6000}}}]', 2, "of 6000 digits"),
+        ("a.json", '\n{\n "data": [\n  {"text": "a"}\n ]\n}\n', 2, "dict with keys data"),
+        ("a.json", '{"data": [{"text": "a"}]}', 1, "dict with keys data"),
+        ("a.json", '{"text": "a"}\n{"text" "b"}\n', 2, "not JSON"),
+        ("a.json", '{\n "text": "a",\n}\n', 3, "not JSON"),
     ],
 )
 def test_bad_input_is_one_clear_error(
@@ -157,3 +220,11 @@ def test_real_samples_of_public_data_sets(shared: Path) -> None:
     if not counts:
         pytest.skip("no public data samples here")
     assert min(counts.values()) > 10
+
+
+@pytest.mark.parametrize("value", ['"\\ud83d"', '["a", "\\ud83d"]'])
+def test_half_a_surrogate_pair_is_refused_for_indexed_data_too(value: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"text": "a"}\n{"text": ' + value + "}\n")
+    with pytest.raises(UsageError, match="surrogate") as caught:
+        list(indexed_source.read(path, "text", "file"))
+    assert caught.value.where == f"{path}:2"

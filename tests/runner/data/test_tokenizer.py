@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,5 +120,52 @@ def test_bad_folders_are_explained(trained: tokenizer.TextTokenizer, tmp_path: P
     with pytest.raises(UsageError, match="no end-of-text"):
         tokenizer.from_folder(nameless)
     malformed = folder_of(trained, tmp_path / "malformed", [])
-    with pytest.raises(UsageError, match="not a JSON object"):
+    with pytest.raises(UsageError, match="not a JSON object: found list") as caught:
         tokenizer.from_folder(malformed)
+    assert caught.value.where == str(malformed / "tokenizer_config.json")
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "config.json"])
+def test_code_of_a_folder_is_refused_before_transformers_sees_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    asked: list[str] = []
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", asked.append)
+    body = {"auto_map": {"AutoTokenizer": ["own.Own", None]}, "model_type": "llama"}
+    (tmp_path / name).write_text(json.dumps(body))
+    (tmp_path / "own.py").write_text("raise SystemExit('executed')\n")
+    with pytest.raises(UsageError, match="Python code of its own") as caught:
+        tokenizer.from_folder(tmp_path)
+    assert caught.value.where == f"{tmp_path / name}: auto_map"
+    assert not asked
+
+
+def test_a_config_that_is_no_object_is_named_without_tokenizer_json(tmp_path: Path) -> None:
+    for text in ("[]", "3", '"x"', "{", "[" * 100_000, "\udcff"):
+        file = tmp_path / "tokenizer_config.json"
+        file.write_bytes(text.encode(errors="surrogateescape"))
+        with pytest.raises(UsageError, match="not a JSON object") as caught:
+            tokenizer.from_folder(tmp_path)
+        assert caught.value.where == str(file)
+
+
+@pytest.mark.parametrize("failure", [ValueError("a\nb"), KeyError("x"), OSError(), EOFError()])
+def test_what_transformers_raises_names_the_folder(
+    failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    terminal = sys.stdin
+
+    def raises(folder: str, **options: object) -> None:
+        assert (folder, options["trust_remote_code"]) == (str(tmp_path), False)
+        assert sys.stdin.read() == "", "no question can be answered"
+        raise failure
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", raises)
+    with pytest.raises(UsageError, match="cannot load the tokenizer") as caught:
+        tokenizer.from_folder(tmp_path)
+    assert caught.value.where == str(tmp_path)
+    assert sys.stdin is terminal

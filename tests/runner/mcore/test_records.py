@@ -53,6 +53,7 @@ def test_initial_weights_are_the_planned_ones(moe: Run) -> None:
     assert (first.at, first.step, last.at, last.step) == ("init", 0, "end", 30)
     assert first.digests["params"] == moe.spec.model.weights_digest
     assert last.digests["params"] != first.digests["params"]
+    assert last.digests["rng.rank-0"] != first.digests["rng.rank-0"]
     assert {"exp_avg", "exp_avg_sq", "optimizer_step", "lr", "weight_decay"} <= set(last.digests)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from certify.campaign.specs import Inputs
 
-SCHEMA = "certify.plan/1"
+SCHEMA = "certify.campaign-plan/1"
 
 
 def build_plan(
@@ -61,7 +61,7 @@ def build_plan(
                 "num_layers": inputs.hf_config["num_hidden_layers"],
                 "hidden_size": inputs.hf_config["hidden_size"],
                 "aux_loss_coef": training.aux_loss_coef,
-                "aux_loss_formula": training.aux_loss_formula,
+                **_formula(inputs, training.aux_loss_formula),
                 # Which parameters decay is not seen in a curve: a decayed norm moves by far less
                 # than any gate's limit in so few steps.
                 **_decayed(inputs, training.weight_decay),
@@ -74,6 +74,11 @@ def build_plan(
             "controls": list(inputs.scaled.resume["controls"]),
         },
     }
+
+
+def _formula(inputs: Inputs, formula: str) -> dict[str, str]:
+    moe = inputs.hf_config.get("num_experts") is not None
+    return {"aux_loss_formula": formula} if moe else {}
 
 
 def _decayed(inputs: Inputs, weight_decay: float) -> dict[str, int]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from certify.criteria.outcome import Check, at_most, undecided
+from certify.criteria.plan import SIDES
 
 if TYPE_CHECKING:
     from certify.criteria.evidence import Evidence, Run
     from certify.criteria.load import Limits
     from certify.criteria.plan import Plan
-
-SIDES = ("candidate", "reference")
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,20 @@ def trained_from_start(case: Case) -> list[tuple[str, Run]]:
     phases = sorted(phase for phase in case.plan.runs if side_of(phase))
     found = [(phase, case.evidence.run(phase)) for phase in phases]
     return [(phase, run) for phase, run in found if run is not None]
+
+
+def resumed_phases(case: Case) -> list[str]:
+    """Phases whose runs continue the candidate from a checkpoint."""
+    return sorted({resume.phase for resume in case.plan.resume} & set(case.plan.runs))
+
+
+def trained(case: Case) -> list[tuple[str, str, Run]]:
+    """(side, phase, run) of every run that trained and left records, resumed ones too."""
+    found = [(side_of(phase) or "", phase, run) for phase, run in trained_from_start(case)]
+    for phase in resumed_phases(case):
+        if (run := case.evidence.run(phase)) is not None and side_of(phase) is None:
+            found.append(("candidate", phase, run))
+    return found
 
 
 def absent(case: Case, *phases: str) -> list[Check]:
@@ -64,3 +77,16 @@ def optional_at_most(
     """The check, or nothing where the criteria have no such row for this precision."""
     row = case.limits.find(row_name)
     return [] if row is None else [at_most(name, value, row, detail)]
+
+
+__all__ = [
+    "SIDES",
+    "Case",
+    "absent",
+    "optional_at_most",
+    "relative_difference",
+    "resumed_phases",
+    "side_of",
+    "trained",
+    "trained_from_start",
+]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from certify import records
+from certify.criteria.plan import MOST_RANKS, SIDES
 from certify.errors import UsageError
 from certify.records import Comparison, Component, End, Environment, Modules, State, Step
 
@@ -118,6 +119,32 @@ class Evidence:
         return found[-1] if found else None
 
 
+def _cut_off(phase: str, run: Run) -> list[str]:
+    files = [*run.files, *(file for stream in run.controls.values() for file in stream)]
+    return [
+        f"{phase}: the last line of {run.run_id}/records/{file.path.name} was cut off and is left "
+        f"out"
+        for file in files
+        if file.truncated
+    ]
+
+
+def _taken_over(phase: str, run: Run) -> list[str]:
+    others = sorted({file.header.run_id for file in run.files} - {run.run_id})
+    return [f"{phase}: its records say that they are of the run {other}" for other in others]
+
+
+def notes(evidence: Evidence) -> tuple[str, ...]:
+    """What a reader must know of the files: cut-off last lines, records of another run (a
+    reference that was taken from the cache)."""
+    runs = sorted(evidence.runs.items())
+    for n, pair in enumerate(evidence.pairs, start=1):
+        runs += [(f"pair {n} {side}", run) for side, run in zip(SIDES, pair, strict=True)]
+    return tuple(
+        note for name, run in runs for note in _cut_off(name, run) + _taken_over(name, run)
+    )
+
+
 def _last_attempt(runs: Path, run_id: str) -> tuple[Path, int]:
     """The folder of the last attempt (``RUN``, ``RUN-a2``, ``RUN-a3`` ...) and its number."""
     first = re.sub(r"-a\d+$", "", run_id)
@@ -141,6 +168,8 @@ def _fault(file: RecordFile) -> str | None:
         for name, value in vars(step).items():
             if isinstance(value, int) and abs(value) > _LARGEST:
                 return f"step.{name} is too large a number"
+    if not 1 <= file.header.world_size <= MOST_RANKS:
+        return f"header.world_size is {file.header.world_size}"
     if file.path.stem.rsplit("-", 1)[-1] != f"{file.header.rank:05d}":
         return f"its header says rank {file.header.rank}"
     for comparison in file.of(Comparison):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from certify.criteria.case import Case
-from certify.criteria.evidence import read_evidence
+from certify.criteria.evidence import notes, read_evidence
 from certify.criteria.gates import GATES
 from certify.criteria.load import limits_of, load_criteria
 from certify.criteria.outcome import (
@@ -27,6 +27,7 @@ from certify.criteria.outcome import (
     undecided,
 )
 from certify.criteria.plan import read_plan
+from certify.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,10 +53,13 @@ def judge(plan: Plan, evidence: Evidence, criteria: Criteria) -> Verdict:
         scale=plan.scale,
         device=plan.device,
         criteria={"version": criteria.version, "sha256": criteria.sha256},
-        claim=claim if verdict == PASS else None,
+        claim=claim if verdict == PASS and plan.inject is None else None,
         campaign_id=plan.campaign_id,
         recipe_id=plan.recipe_id,
         attempts={p: run.attempts for p, run in evidence.runs.items() if run.attempts > 1},
+        notes=notes(evidence),
+        inject=None if plan.inject is None else plan.inject.name,
+        inject_side=None if plan.inject is None else plan.inject.side,
     )
 
 
@@ -117,8 +121,11 @@ def judge_campaign(folder: Path) -> Verdict:
 
     Raises UsageError naming the file for a folder without plan, or a malformed plan or record.
     """
-    plan = read_plan(folder / "plan.json")
-    return judge(plan, read_evidence(folder, plan), load_criteria())
+    try:
+        plan = read_plan(folder / "plan.json")
+        return judge(plan, read_evidence(folder, plan), load_criteria())
+    except RecursionError:
+        raise UsageError("the plan or a record is nested too deeply", where=str(folder)) from None
 
 
 def verdict_json(verdict: Verdict) -> str:

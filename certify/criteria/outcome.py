@@ -70,12 +70,20 @@ def count_text(value: float | None) -> str:
     return "no" if value is None else f"{value:,.0f}"
 
 
+def _full(name: str, value: float, beyond: str, detail: str) -> str:
+    """The clause that is shown when the check is violated: never a name alone."""
+    if math.isnan(value):
+        return f"{name} is not a number" + (f" ({detail})" if detail else "")
+    return detail or f"{name} is {value:.3g}, {beyond}"
+
+
 def at_most(
     name: str, value: float | None, row: Threshold, detail: str = "", *, n: int | None = None
 ) -> Check:
     """value <= the row's number. A missing value is undecided, NaN is a violation."""
     if value is None:
         return Check(name, UNDECIDED, None, row.value, detail or f"{name} was not recorded")
+    detail = _full(name, value, f"more than {row.value:g}", detail)
     outcome = OK if value <= row.value else VIOLATED
     return Check(name, outcome, value, row.value, detail, row.unit, n=n)
 
@@ -86,6 +94,7 @@ def at_least(
     """value >= the row's number. A missing value is undecided, NaN is a violation."""
     if value is None:
         return Check(name, UNDECIDED, None, row.value, detail or f"{name} was not recorded")
+    detail = _full(name, value, f"less than {row.value:g}", detail)
     outcome = OK if value >= row.value else VIOLATED
     return Check(name, outcome, value, row.value, detail, row.unit, n=n)
 
@@ -131,7 +140,8 @@ class GateResult:
 @dataclass(frozen=True)
 class Verdict:
     """The judgement of a campaign. claim: what it entitles to say, None unless PASS;
-    criteria: version and sha256; attempts: phase -> starts, for phases started more than once."""
+    criteria: version and sha256; attempts: phase -> starts, for phases started more than once;
+    notes: what a reader must know and no gate decides; inject, inject_side: the seeded fault."""
 
     verdict: str
     gates: tuple[GateResult, ...]
@@ -142,6 +152,9 @@ class Verdict:
     campaign_id: str = ""
     recipe_id: str = ""
     attempts: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    inject: str | None = None
+    inject_side: str | None = None
 
     @property
     def required(self) -> list[GateResult]:
@@ -202,6 +215,9 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "campaign": verdict.campaign_id,
         "recipe": verdict.recipe_id,
         "attempts": verdict.attempts,
+        "notes": list(verdict.notes),
+        "inject": verdict.inject,
+        "inject_side": verdict.inject_side,
     }
 
 

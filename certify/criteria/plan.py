@@ -14,7 +14,10 @@ from certify.runspec import from_json, to_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA = "certify.plan/1"
+SCHEMA = "certify.campaign-plan/1"
+SIDES = ("candidate", "reference")
+# More ranks than any machine has: such a number is damage.
+MOST_RANKS = 2**20
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,30 @@ class PlannedPair:
 
 
 @dataclass(frozen=True)
+class PlannedSide:
+    """What a side runs on. backend: fsdp2 | mcore; world_size: number of its ranks."""
+
+    backend: str
+    world_size: int
+
+
+@dataclass(frozen=True)
+class PlannedSides:
+    """Both sides of the comparison."""
+
+    candidate: PlannedSide
+    reference: PlannedSide
+
+
+@dataclass(frozen=True)
+class PlannedFault:
+    """A fault that is seeded on purpose into one side: such a campaign claims nothing."""
+
+    side: str
+    name: str
+
+
+@dataclass(frozen=True)
 class CriteriaId:
     """The criteria that were in force when the plan was made."""
 
@@ -73,7 +100,8 @@ class CriteriaId:
 @dataclass(frozen=True)
 class Plan:
     """See docs/criteria.md. runs: phase -> run id; requested: gates asked for with ``--phases``,
-    hence required; resume: an object or a list of them in JSON."""
+    hence required; resume: an object or a list of them in JSON; sides: None in a plan that does
+    not say what its sides run on, which cannot PASS; inject: the seeded fault, if any."""
 
     campaign_id: str
     recipe_id: str
@@ -88,6 +116,8 @@ class Plan:
     resume: tuple[PlannedResume, ...] = ()
     requested: tuple[str, ...] = ()
     pairs: tuple[PlannedPair, ...] = ()
+    sides: PlannedSides | None = None
+    inject: PlannedFault | None = None
     schema: str = SCHEMA
 
     def text(self) -> str:
@@ -116,6 +146,11 @@ def parse_plan(body: Any, where: str) -> Plan:
         body["resume"] = _list(PlannedResume, body["resume"])
         body["pairs"] = _list(PlannedPair, body.get("pairs") or [])
         body["criteria"] = _known(CriteriaId, body.get("criteria"))
+        body["inject"] = _known(PlannedFault, body.get("inject"))
+        sides = _known(PlannedSides, body.get("sides"))
+        if isinstance(sides, dict):
+            sides = {key: _known(PlannedSide, side) for key, side in sides.items()}
+        body["sides"] = sides
         expected = _known(Expected, body.get("expected"))
         if isinstance(expected, dict) and "steps" in expected:
             expected["steps"] = _list(PlannedStep, expected["steps"])
@@ -134,12 +169,26 @@ def parse_plan(body: Any, where: str) -> Plan:
     for key, value in plan.runs.items():
         if not isinstance(value, str):
             raise UsageError(f"runs.{key} is {value!r}", where=where, expected="a run id")
+    _check_sides(plan, where)
     numbers = [step.step for step in plan.expected.steps]
     if not numbers or numbers != list(range(1, len(numbers) + 1)):
         raise UsageError(
             "expected.steps do not count 1, 2, 3 ...", where=where, expected="every step, in order"
         )
     return plan
+
+
+def _check_sides(plan: Plan, where: str) -> None:
+    if plan.inject is not None and plan.inject.side not in SIDES:
+        raise UsageError(
+            f"inject.side is {plan.inject.side!r}", where=where, expected=", ".join(SIDES)
+        )
+    for name in SIDES if plan.sides is not None else ():
+        size = getattr(plan.sides, name).world_size
+        if not 1 <= size <= MOST_RANKS:
+            raise UsageError(
+                f"sides.{name}.world_size is {size}", where=where, expected="a number of ranks"
+            )
 
 
 def read_plan(path: Path) -> Plan:
@@ -155,4 +204,6 @@ def read_plan(path: Path) -> Plan:
         ) from None
     except ValueError as error:
         raise UsageError(f"the plan is not JSON: {error}", where=str(path)) from None
+    except RecursionError:
+        raise UsageError("the plan is nested too deeply", where=str(path)) from None
     return parse_plan(body, str(path))

@@ -127,15 +127,23 @@ def _indents(first: str, rest: str | None = None) -> dict[str, Any]:
 
 
 def _closing(document: Mapping[str, Any], columns: int) -> list[str]:
-    criteria = document["criteria"]
+    criteria, fault = document["criteria"], document.get("inject")
     lines = [
         f"verdict: {document['verdict']}",
-        f"claim: {document['claim'] or 'none; only a PASS entitles to one'}",
+        f"claim: {document['claim'] or _no_claim(fault)}",
         f"criteria: {criteria['version']}, sha256 {criteria['sha256'][:16]}; "
         f"scale {document['scale']}, device {document['device']}",
     ]
+    if fault:
+        side = document.get("inject_side") or "candidate"
+        lines.insert(1, f"seeded fault: {fault} ({side} side); no claim")
     again = document.get("attempts") or {}
     if again:
         started = ", ".join(f"{phase} {count}" for phase, count in sorted(again.items()))
         lines.append(f"started more than once (times): {started}")
+    lines += [f"note: {note}" for note in document.get("notes") or []]
     return [part for line in lines for part in textwrap.wrap(line, max(columns, _NARROWEST))]
+
+
+def _no_claim(fault: str | None) -> str:
+    return "none; a seeded fault entitles to none" if fault else "none; only a PASS entitles to one"

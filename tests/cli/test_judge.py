@@ -85,6 +85,21 @@ def test_an_error_with_json_is_one_document(
     assert (error["exit_code"], error["where"]) == (2, f"{tmp_path}/plan.json")
 
 
+def test_a_deeply_nested_plan_is_an_error_of_the_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for depth in (400, 900, 5_000, 100_000):
+        text = (Campaign(steps=3).write(tmp_path) / "plan.json").read_text()
+        nested = '{"a": ' * depth + "1" + "}" * depth
+        text = text.replace('"beta1": 0.9', f'"beta1": {nested}')
+        (tmp_path / "plan.json").write_text(text)
+        # A depth that the parser can take is a value that differs.
+        assert main(["judge", str(tmp_path)]) in ((1, 2) if depth < 1_000 else (2,)), depth
+        capsys.readouterr()
+    assert main(["judge", str(tmp_path)]) == 2
+    assert "the plan is nested too deeply" in capsys.readouterr().err
+
+
 def test_a_broken_record_is_named_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

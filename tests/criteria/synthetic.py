@@ -18,6 +18,7 @@ from certify.criteria.load import load_criteria
 from certify.criteria.outcome import GateResult, Verdict
 from certify.criteria.plan import Plan, parse_plan
 from certify.records import (
+    Collective,
     Comparison,
     Component,
     End,
@@ -39,6 +40,22 @@ EFFECTIVE = {
     "optimizer": {"beta1": 0.9, "beta2": 0.95, "weight_decay": 0.1, "clip_grad": 1.0},
     "model": {"num_layers": 3, "aux_loss_coef": 0.001, "aux_loss_formula": "megatron"},
 }
+# part -> (class, module, package), by side.
+PARTS = {
+    "candidate": {
+        "optimizer": ("AdamW", "torch.optim.adamw", "torch"),
+        "scheduler": ("LearningRate", "runner.optim", "runner"),
+    },
+    "reference": {
+        "optimizer": ("FP32Optimizer", "megatron.core.optimizer.optimizer", "megatron"),
+        "scheduler": (
+            "OptimizerParamScheduler",
+            "megatron.core.optimizer_param_scheduler",
+            "megatron",
+        ),
+    },
+}
+STACK = {"deterministic_algorithms": True, "cpu_capability": "AVX2"}
 MODELS = {
     "candidate": ("transformers", "transformers.models.qwen3_moe.modeling_qwen3_moe", "Qwen3Moe"),
     "reference": ("megatron", "megatron.core.models.gpt.gpt_model", "GPTModel"),
@@ -103,7 +120,7 @@ class Campaign:
         criteria = load_criteria()
         phases = (*TRAINED, "resume", "compare")
         return {
-            "schema": "certify.plan/1",
+            "schema": "certify.campaign-plan/1",
             "campaign_id": "c1",
             "recipe_id": "r1",
             "scale": "tiny",
@@ -113,6 +130,11 @@ class Campaign:
             "moe": self.moe,
             "criteria": {"version": criteria.version, "sha256": criteria.sha256},
             "runs": {phase: f"c1-{phase}" for phase in phases},
+            "inject": None,
+            "sides": {
+                "candidate": {"backend": "fsdp2", "world_size": self.world},
+                "reference": {"backend": "mcore", "world_size": 1},
+            },
             "expected": {
                 "weights_digest": WEIGHTS,
                 "steps": [self._planned(n) for n in range(1, self.steps + 1)],
@@ -156,7 +178,8 @@ class Campaign:
             loss_hex=loss.hex(),
             grad_norm=1.0 + 1.0 / n,
             grad_norm_hex=(1.0 + 1.0 / n).hex(),
-            step_time_s=0.1,
+            # No two runs measure the same times.
+            step_time_s=0.1 + 1e-6 * (1 + (*TRAINED, "resume").index(phase)),
             peak_bytes=1000,
             aux_loss=1.5 if self.moe else None,
             routing_sha256=digest("routing", n) if self.moe else None,
@@ -166,18 +189,20 @@ class Campaign:
     def _preamble(self, phase: str, rank: int) -> list[Record]:
         package, module, name = MODELS[side(phase)]
         world = 1 if side(phase) == "reference" else self.world
-        parts = {"model": (name, module, package), "optimizer": ("AdamW", "torch.optim", "torch")}
+        parts = {"model": (name, module, package), **PARTS[side(phase)]}
+        tested = [Collective("all_reduce_sum", "world", "float32", True)] if world > 1 else []
         return [
-            Environment("3.11.7", "Linux", "cpu", "CPU", {"torch": "2.13.0"}, {}, {}),
+            Environment("3.11.7", "Linux", "cpu", "CPU", {"torch": "2.13.0"}, STACK, {}),
             Topology(world, {"world": list(range(world))}, "gloo"),
             *(
-                Component(p, cls, mod, "file.py", pkg, "1.0", digest(cls), EFFECTIVE[p])
+                Component(p, cls, mod, "file.py", pkg, "1.0", digest(cls), EFFECTIVE.get(p, {}))
                 for p, (cls, mod, pkg) in parts.items()
             ),
             Modules(
-                loaded=["torch", "transformers"] if package == "transformers" else ["torch"],
+                loaded=["torch", package],
                 trained_classes=[f"{module}.{name}", "torch.nn.modules.linear.Linear"],
             ),
+            *tested,
         ]
 
     def state(self, at: str, step: int) -> State:
@@ -254,6 +279,8 @@ class Campaign:
             },
             "backward-parity": {
                 **complete,
+                "norm_candidate": 2.0,
+                "norm_reference": 2.0,
                 "norm_relative_difference": 1e-6,
                 "rolled_error_min": 0.5,
             },
@@ -399,7 +426,7 @@ class Campaign:
         (folder / "plan.json").write_text(json.dumps(self.plan), encoding="utf-8")
         for phase, body in self.runs.items():
             self._write_stream(folder / "runs" / self.plan["runs"][phase], body, "rank")
-        for name, body in self.controls.items():
+        for name, body in self.controls.items() if "resume" in self.runs else ():
             where = folder / "runs" / self.plan["runs"]["resume"]
             self._write_stream(where, body, f"control-{name}")
         return folder

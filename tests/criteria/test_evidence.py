@@ -65,7 +65,7 @@ def test_the_last_comparison_of_a_gate_counts() -> None:
 
 def test_ranks_that_contradict_each_other_never_look_equal() -> None:
     campaign = Campaign(steps=3).state_part("candidate", "init", "lr", "ff")
-    campaign.runs["candidate"][1][6:7] = [campaign.state("init", 0)]
+    campaign.runs["candidate"][1][8:9] = [campaign.state("init", 0)]
     digests = campaign.evidence().runs["candidate"].digests("init")
     assert "lr (rank 1)" in digests
 
@@ -82,10 +82,17 @@ def line(path: Path, number: int, change: Any) -> None:
     ("run", "number", "change", "message"),
     [
         ("candidate", 0, lambda b: b.update(rank=1), "header says rank 1"),
-        ("candidate", 6, lambda b: b["digests"].update(params=3), "params is 3, not a digest"),
-        ("candidate", 5, lambda b: b["loaded"].append(3), "3 is not a name"),
-        ("candidate", 7, lambda b: b.update(loss="low"), "step.loss is 'low'"),
-        ("candidate", 7, lambda b: b.update(loss=10**400), "step.loss is too large a number"),
+        (
+            "candidate",
+            0,
+            lambda b: b.update(world_size=2**40),
+            "header.world_size is 1099511627776",
+        ),
+        ("candidate", 0, lambda b: b.update(world_size=0), "header.world_size is 0"),
+        ("candidate", 8, lambda b: b["digests"].update(params=3), "params is 3, not a digest"),
+        ("candidate", 6, lambda b: b["loaded"].append(3), "3 is not a name"),
+        ("candidate", 9, lambda b: b.update(loss="low"), "step.loss is 'low'"),
+        ("candidate", 9, lambda b: b.update(loss=10**400), "step.loss is too large a number"),
         ("compare", 1, lambda b: b["values"].update(rows=10**400), "rows is too large a number"),
         ("compare", 1, lambda b: b["values"].update(rows="x"), "rows is 'x', not a number"),
         ("compare", 1, lambda b: b["values"].update(rows=True), "rows is True, not a number"),

@@ -18,7 +18,7 @@ from certify.criteria.judge import judge, judge_campaign, overall, verdict_json
 from certify.criteria.load import load_criteria
 from certify.criteria.outcome import GateResult, as_json
 from certify.errors import UsageError
-from certify.records import State, Step, Topology
+from certify.records import Component, End, Environment, Modules, State, Step, Topology
 from tests.criteria.synthetic import Campaign, digest
 
 FOLDER = Path(certify.criteria.__file__).parent
@@ -124,6 +124,37 @@ def test_nan_stays_visible_and_the_text_stays_json() -> None:
     assert curve["statistic"] == "nan"
 
 
+def test_a_seeded_fault_takes_the_claim_even_of_a_pass() -> None:
+    campaign = Campaign()
+    campaign.plan["inject"] = {"side": "candidate", "name": "lr-off-by-one"}
+    document = as_json(campaign.judge())
+    assert (document["verdict"], document["claim"]) == ("PASS", None)
+    assert document["inject"] == "lr-off-by-one"
+    del campaign.plan["inject"]
+    document = as_json(campaign.judge())
+    assert (document["inject"], document["claim"]) == (None, "mechanics verified (tiny, cpu)")
+
+
+@pytest.mark.parametrize(
+    ("phase", "name"),
+    [
+        ("candidate", "rank-00001"),
+        ("reference", "rank-00000"),
+        ("compare", "rank-00000"),
+        ("resume", "control-optimizer-dropped-00001"),
+    ],
+)
+def test_a_cut_off_last_line_is_noted(tmp_path: Path, phase: str, name: str) -> None:
+    folder = Campaign().write(tmp_path)
+    assert judge_campaign(folder).notes == ()
+    path = folder / "runs" / f"c1-{phase}" / "records" / f"{name}.jsonl"
+    path.write_text(path.read_text() + '{"kind": "sta')
+    verdict = judge_campaign(folder)
+    note = f"{phase}: the last line of c1-{phase}/records/{name}.jsonl was cut off and is left out"
+    assert as_json(verdict)["notes"] == [note]
+    assert verdict.verdict == "PASS"
+
+
 # ---- purity
 
 
@@ -213,7 +244,7 @@ def test_no_part_of_the_state_can_be_changed_unnoticed(part: str) -> None:
 @pytest.mark.parametrize("phase", ["candidate", "reference", "candidate-again", "resume"])
 def test_no_kind_of_evidence_can_be_left_out(phase: str) -> None:
     """Without steps or states of a run, or without the run, nothing passes."""
-    for kind in (Step, State, *[Topology] * (phase == "resume")):
+    for kind in (Step, State, Environment, Topology, Modules, Component, End):
         assert Campaign().drop_kind(phase, kind).judge().verdict != "PASS", kind
     assert Campaign().drop_run(phase).judge().verdict != "PASS"
 
@@ -238,4 +269,9 @@ def test_a_folder_that_is_no_campaign(tmp_path: Path) -> None:
 def test_attempts_are_shown(tmp_path: Path) -> None:
     folder = Campaign().write(tmp_path)
     (folder / "runs" / "c1-candidate").rename(folder / "runs" / "c1-candidate-a2")
-    assert judge_campaign(folder).attempts == {"candidate": 2}
+    verdict = judge_campaign(folder)
+    assert verdict.attempts == {"candidate": 2}
+    assert verdict.verdict == "FAIL", "its headers are of another attempt"
+    for path in (folder / "runs" / "c1-candidate-a2" / "records").iterdir():
+        path.write_text(path.read_text().replace('"c1-candidate"', '"c1-candidate-a2"'))
+    assert judge_campaign(folder).verdict == "PASS"

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from certify.criteria.plan import PlannedResume, parse_plan, read_plan
+from certify.criteria.plan import (
+    PlannedFault,
+    PlannedResume,
+    PlannedSide,
+    PlannedSides,
+    parse_plan,
+    read_plan,
+)
 from certify.errors import UsageError
 from tests.criteria.synthetic import Campaign
 
@@ -31,6 +38,18 @@ def test_a_plan_may_say_more() -> None:
     body["expected"]["steps"][0]["note"] = "x"
     body["resume"]["why"] = "x"
     assert parse_plan(body, "p") == parse_plan(plan(), "p")
+
+
+def test_sides_and_a_seeded_fault() -> None:
+    body = plan()
+    body["inject"] = {"side": "candidate", "name": "lr-off-by-one", "why": "x"}
+    read = parse_plan(body, "p")
+    assert read.inject == PlannedFault("candidate", "lr-off-by-one")
+    assert read.sides == PlannedSides(PlannedSide("fsdp2", 2), PlannedSide("mcore", 1))
+    assert parse_plan(json.loads(read.text()), "again") == read
+    del body["inject"], body["sides"]
+    read = parse_plan(body, "p")
+    assert (read.inject, read.sides) == (None, None)
 
 
 def test_several_or_no_resumes() -> None:
@@ -60,6 +79,12 @@ def test_several_or_no_resumes() -> None:
         (lambda p: p.update(expected=[1]), "list"),
         (lambda p: p.update(criteria=None), "criteria"),
         (lambda p: p.update(resume="none"), "resume"),
+        (lambda p: p.update(inject={"side": "both", "name": "x"}), "inject.side is 'both'"),
+        (lambda p: p.update(inject="x"), "inject"),
+        (lambda p: p["sides"].pop("reference"), "missing key 'reference'"),
+        (lambda p: p["sides"]["reference"].update(world_size=0), "sides.reference.world_size is 0"),
+        (lambda p: p["sides"]["candidate"].update(world_size=2**40), "sides.candidate.world_size"),
+        (lambda p: p["sides"]["candidate"].update(world_size="2"), "'2'"),
     ],
 )
 def test_what_is_wrong_is_named(change: Any, message: str) -> None:
@@ -72,7 +97,13 @@ def test_what_is_wrong_is_named(change: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [(None, "No such file"), ("{", "not JSON"), ("[1]", "list")]
+    ("text", "message"),
+    [
+        (None, "No such file"),
+        ("{", "not JSON"),
+        ("[1]", "list"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+    ],
 )
 def test_an_unreadable_plan(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "plan.json"

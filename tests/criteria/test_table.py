@@ -119,6 +119,23 @@ def test_a_pass_shows_its_claim_and_all_gates() -> None:
     assert "\x1b" not in text
 
 
+def test_a_seeded_fault_is_said_and_claims_nothing() -> None:
+    campaign = Campaign()
+    campaign.plan["inject"] = {"side": "candidate", "name": "lr-off-by-one"}
+    text = render(as_json(campaign.judge()), 140)
+    assert (
+        "verdict: PASS\n"
+        "seeded fault: lr-off-by-one (candidate side); no claim\n"
+        "claim: none; a seeded fault entitles to none\n"
+    ) in text
+    assert "mechanics verified" not in text
+
+
+def test_notes_are_lines() -> None:
+    noted = {**document(gates=[]), "notes": ["a line was cut off"]}
+    assert render(noted, 100).endswith("\nnote: a line was cut off")
+
+
 def test_many_faults_are_cut() -> None:
     faults = [
         {"name": f"c{i}", "outcome": "violated", "value": 1.0, "limit": 0.5} for i in range(9)

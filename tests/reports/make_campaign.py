@@ -419,7 +419,7 @@ def campaign_document(campaign_id: str, kind: str, recipe: str) -> dict[str, Any
 def plan_document(campaign_id: str, recipe: str) -> dict[str, Any]:
     trained = [name for name in PHASES if name not in ("prepare", "judge", "report")]
     return {
-        "schema": "certify.plan/1",
+        "schema": "certify.campaign-plan/1",
         "campaign_id": campaign_id,
         "recipe_id": recipe,
         "scale": "tiny",

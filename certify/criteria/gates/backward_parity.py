@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from certify.criteria.case import SIDES, Case
+from certify.criteria.gates.recorded_norm import recorded_norm_checks
 from certify.criteria.outcome import (
     OK,
     VIOLATED,
@@ -46,6 +47,7 @@ def judge(case: Case) -> Finding:
         norm,
         _rolled_check(case, comparison),
         *_ranks_checks(case),
+        *recorded_norm_checks(case, comparison.values),
     ]
     return Finding(
         tuple(checks),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from certify.criteria.case import SIDES, Case, absent
 from certify.criteria.outcome import Finding, none_of
+from certify.records import Step
 
 if TYPE_CHECKING:
     from certify.criteria.evidence import Run
-    from certify.records import Step
 
 
 def judge(case: Case) -> Finding:
@@ -40,9 +40,10 @@ def _departures(phase: str, run: Run) -> tuple[list[str], int]:
     for file in run.files:
         steps = file.steps()
         where = f"{phase} rank {file.header.rank}"
-        for number, step in sorted(steps.items()):
+        # Every record, also one that a later record of the same step would hide.
+        for step in file.of(Step):
             n += 1
-            departures += [f"{where} step {number}: {what}" for what in _faults(step)]
+            departures += [f"{where} step {step.step}: {what}" for what in _faults(step)]
         if steps:
             gaps = sorted(set(range(min(steps), max(steps))) - set(steps))
             departures += [f"{where} step {gap}: left out of the records" for gap in gaps]

@@ -41,12 +41,13 @@ def judge(case: Case) -> Finding:
         return Finding((missing,), "comparison", "")
     values = comparison.values
     loss = values.get("loss_rel_diff")
-    checks = [at_most("loss", None if loss is None else abs(loss), case.limits["loss-relative"])]
+    size = None if loss is None else abs(loss)
+    checks = [at_most("loss difference", size, case.limits["loss-relative"])]
     if not case.limits.waived("oracle"):
         rows = values.get("rows_compared")
         checks.append(counted("rows", rows, case.limits["rows-count"], "rows of logits"))
         checks += [ratio_check(case, values, kind) for kind in ("max", "rms")]
-        checks.append(at_most("KL", values.get("kl_mean"), case.limits["kl-mean"]))
+        checks.append(at_most("KL divergence", values.get("kl_mean"), case.limits["kl-mean"]))
     if not case.limits.waived("top-1"):
         checks += agreement_checks(case, values, "top1", "positions", "top-1")
     if case.plan.moe:

@@ -1,16 +1,27 @@
 """plan-followed: both sides trained on what the plan said, and every rank says the same.
 
 Inputs are proven before outputs are compared: initial weights, tokens, masks, counts and learning
-rate of every step, effective hyper-parameters, and that the two sides do not share their model
-code. A side that departs FAILs.
+rate of every step, effective hyper-parameters, that the two sides do not share their code
+(`identity`), and that each run is the one that the plan names (`identity`, `conditions`). A side
+that departs FAILs.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from certify.criteria.case import SIDES, Case, absent, relative_difference, trained_from_start
+from certify.criteria.case import (
+    SIDES,
+    Case,
+    absent,
+    relative_difference,
+    trained,
+    trained_from_start,
+)
+from certify.criteria.gates.conditions import condition_checks
+from certify.criteria.gates.identity import freshness_checks, identity_checks, independence_checks
 from certify.criteria.outcome import Check, Finding, none_of, undecided
+from certify.records import Component
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,11 +53,14 @@ def judge(case: Case) -> Finding:
             _present_check(case, phase, run),
             _batches_check(case, phase, run),
             _rate_check(case, phase, run),
-            *_effective_check(case, phase, run),
             _ranks_check(phase, run),
-            *_device_check(case, phase, run),
         ]
-    checks += _independence_check(case)
+    for _, phase, run in trained(case):
+        checks += _effective_checks(case, phase, run)
+    checks += independence_checks(case)
+    checks += freshness_checks(case)
+    checks += condition_checks(case)
+    checks += identity_checks(case)
     steps = len(case.plan.expected.steps)
     return Finding(
         tuple(checks),
@@ -134,16 +148,23 @@ def _rate_check(case: Case, phase: str, run: Run) -> Check:
     return _unless_empty(f"{phase}: learning rate", departures, n, "learning rate as planned")
 
 
-def _effective_check(case: Case, phase: str, run: Run) -> list[Check]:
-    """Values read back from the live objects equal the plan's, for those that a side reports."""
-    expected = case.plan.expected.effective
-    tolerance = case.limits.value("effective-relative")
+def _effective_checks(case: Case, phase: str, run: Run) -> list[Check]:
+    """Values read back from the live objects of every rank equal the plan's, and none is absent."""
+    expected, name = case.plan.expected.effective, f"{phase}: effective values"
     if not expected:
-        return []
+        return [undecided(name, "the plan has no effective values to compare with")]
+    tolerance = case.limits.value("effective-relative")
     departures: list[str] = []
+    absent: list[str] = []
     n = 0
     for file in run.files:
-        for part in (c for c in run.components() if file is run.files[0]):
+        parts = file.of(Component)
+        known = {key for part in parts for key in part.effective}
+        absent += [
+            f"{phase} rank {file.header.rank}: effective values lack {key}"
+            for key in sorted(set(expected) - known)
+        ]
+        for part in parts:
             for key in sorted(set(expected) & set(part.effective)):
                 n += 1
                 if not _same(part.effective[key], expected[key], tolerance):
@@ -151,7 +172,8 @@ def _effective_check(case: Case, phase: str, run: Run) -> list[Check]:
                         f"{phase} {part.part}: effective {key} is {part.effective[key]!r}, "
                         f"plan {expected[key]!r}"
                     )
-    name = f"{phase}: effective values"
+    if absent and not departures:
+        return [undecided(name, absent[0])]
     return [_unless_empty(name, departures, n, "effective values as planned")]
 
 
@@ -194,36 +216,6 @@ def _rank_departures(
         for key in _EQUAL_ON_RANKS
         if getattr(found[number], key) != getattr(expected[number], key)
     ]
-
-
-def _device_check(case: Case, phase: str, run: Run) -> list[Check]:
-    environment = run.environment
-    if environment is None or phase != "candidate":
-        return []
-    wrong = environment.device != case.plan.device
-    departures = [f"candidate ran on {environment.device}, plan {case.plan.device}"] * wrong
-    return [none_of("candidate: device", departures, 1, "device as planned")]
-
-
-def _independence_check(case: Case) -> list[Check]:
-    """Two backends that are compared must not share the code they are compared on."""
-    candidate, reference = (case.evidence.run(side) for side in SIDES)
-    if candidate is None or reference is None:
-        return []
-    if candidate.files[0].header.backend == reference.files[0].header.backend:
-        return []
-    name, models = "independent sides", [r.component("model") for r in (candidate, reference)]
-    loaded, trained = candidate.modules, reference.modules
-    if None in models or loaded is None or trained is None:
-        return [undecided(name, "a side did not record whose model it trained")]
-    tops = [model.module.split(".")[0] for model in models if model is not None]
-    departures = []
-    if tops[1] in {module.split(".")[0] for module in loaded.loaded}:
-        departures.append(f"the candidate had {tops[1]}, the reference's package, loaded")
-    if shared := [c for c in trained.trained_classes if c.split(".")[0] == tops[0]]:
-        departures.append(f"the reference trained {shared[0]}, a class of the candidate's package")
-    detail = f"candidate trains {tops[0]}, reference {tops[1]}"
-    return [none_of(name, departures, 1, detail)]
 
 
 def _unless_empty(name: str, departures: list[str], n: int, meaning: str) -> Check:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from certify.criteria.case import Case, absent
+from certify.criteria.gates.conditions import same_stack_check
 from certify.criteria.outcome import (
     OK,
     VIOLATED,
@@ -137,8 +138,10 @@ def _resume_checks(case: Case, plan: PlannedResume) -> tuple[list[Check], str]:
         return [undecided("uninterrupted pair", text)], "no"
     noise = _pair_noise(base, repeated, last)
     rule = _Rule(case, base, plan.save_step, plan.steps, noise)
+    stack = [("candidate", candidate), ("candidate-again", again), (plan.phase, resumed)]
     checks = [
         _pair_check(rule, last),
+        same_stack_check("same stack", stack),
         *_fresh_checks(candidate, resumed),
         _state_check(case, plan, (candidate, again), resumed),
         _batches_check(case, plan, base, resumed.steps),
@@ -262,6 +265,16 @@ def _after(file: RecordFile, rule: _Rule) -> list[int]:
     return [s for s in file.steps() if s in window and s in rule.base]
 
 
+def _without(files: tuple[RecordFile, ...], steps: list[int], resumed: Run) -> list[str]:
+    """Ranks, and their steps, that a control left out."""
+    known = {file.header.rank: file.steps() for file in files}
+    ranks = [file.header.rank for file in resumed.files]
+    lost = [f"rank {rank}" for rank in ranks if rank not in known]
+    return lost or [
+        f"step {step} of rank {rank}" for rank in ranks for step in steps if step not in known[rank]
+    ]
+
+
 def _control_check(rule: _Rule, name: str, resumed: Run) -> Check:
     """A control is a resume with a known defect: the rule must notice it."""
     label, files = f"control {name}", resumed.controls.get(name, ())
@@ -269,6 +282,8 @@ def _control_check(rule: _Rule, name: str, resumed: Run) -> Check:
     steps = [s for s in sorted(found) if s in rule.base and s > rule.save_step]
     if not steps:
         return undecided(label, f"the negative control {name} was not run")
+    if absent_ranks := _without(files, steps, resumed):
+        return undecided(label, f"the negative control {name} has no records of {absent_ranks[0]}")
     wrong = rule.departures(found)
     wrong += [
         f"step {s}: another batch"

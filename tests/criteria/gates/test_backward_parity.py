@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from certify.records import Comparison
+from certify.records import Comparison, Step
 from tests.criteria.gates import Row, expect
 from tests.criteria.synthetic import Campaign
 
@@ -51,6 +51,42 @@ ROWS: list[Row] = [
         "FAIL",
         "candidate step 3: grad norm of rank 1 is 9.0, of another rank 1.33",
     ),
+    # The recorded norm is what the clip uses; scaled on every rank, the ranks still agree.
+    (
+        lambda c: c.edit_step("candidate", 1, grad_norm=2.0 * (1 + 2e-5)),
+        "FAIL",
+        "candidate recorded grad norm 2.00004 in step 1, its gradients have 2",
+    ),
+    (
+        lambda c: c.edit_step("reference", 1, grad_norm=4.0),
+        "FAIL",
+        "reference recorded grad norm 4 in step 1, its gradients have 2",
+    ),
+    (lambda c: c.edit_step("candidate", 1, grad_norm=2.0 * (1 + 9e-6)), "PASS", ""),
+    (
+        lambda c: c.edit_step("candidate", 10, grad_norm=1.1 * (1 + 2e-4)),
+        "FAIL",
+        "recorded grad norms differ by 0.0002 in step 10 of the first 10",
+    ),
+    (lambda c: c.edit_step("candidate", 10, grad_norm=1.1 * (1 + 9e-5)), "PASS", ""),
+    (lambda c: c.edit_step("candidate", 11, grad_norm=1.5), "PASS", ""),
+    (
+        lambda c: c.edit_step("candidate", 4, grad_norm=float("nan")),
+        "FAIL",
+        "recorded norms, first steps is not a number",
+    ),
+    (to(norm_candidate=None), "INCONCLUSIVE", "norm of the candidate's gradients was not recorded"),
+    (to(norm_reference=2.1), "FAIL", "reference recorded grad norm 2 in step 1"),
+    (
+        lambda c: c.drop("reference", lambda r: isinstance(r, Step) and r.step == 7),
+        "INCONCLUSIVE",
+        "step 7 was not recorded by both sides",
+    ),
+    (
+        lambda c: c.drop("reference", lambda r: isinstance(r, Step) and r.step == 1),
+        "INCONCLUSIVE",
+        "the reference did not record step 1",
+    ),
     (lambda c: c.drop_run("compare"), "INCONCLUSIVE", "no comparison of the two sides' gradients"),
     (lambda c: c.drop_run("reference"), "INCONCLUSIVE", "the run reference left no records"),
 ]
@@ -76,6 +112,10 @@ BF16: list[Row] = [
     (to("expert", candidate_error=1.9e-3, reference_error=1e-5), "PASS", ""),
     (to("expert", reference_error=None), "INCONCLUSIVE", "gradient error of expert"),
     (to(norm_relative_difference=0.011), "FAIL", "global gradient norm"),
+    (lambda c: c.edit_step("candidate", 1, grad_norm=2.0 * 1.009), "PASS", ""),
+    (lambda c: c.edit_step("candidate", 1, grad_norm=2.0 * 1.011), "FAIL", "recorded grad norm"),
+    # bf16 trajectories part at once: only step 1 has a limit.
+    (lambda c: c.edit_step("candidate", 2, grad_norm=2.0), "PASS", ""),
 ]
 
 

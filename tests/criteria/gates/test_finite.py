@@ -6,10 +6,17 @@ import pytest
 
 from certify.records import Step
 from tests.criteria.gates import Row, expect
-from tests.criteria.synthetic import Campaign
+from tests.criteria.synthetic import Campaign, with_values
 
 NAN, INF = float("nan"), float("inf")
 HEX = (6.0).hex()
+
+
+def hidden(c: Campaign) -> None:
+    body = c.runs["candidate"][0]
+    at = next(i for i, r in enumerate(body) if isinstance(r, Step) and r.step == 5)
+    body.insert(at, with_values(c.step("candidate", 5), loss=NAN))
+
 
 ROWS: list[Row] = [
     (lambda c: None, "PASS", "1300 recorded steps"),
@@ -42,6 +49,8 @@ ROWS: list[Row] = [
         "FAIL",
         "candidate rank 0 step 5: left out of the records",
     ),
+    # A later record of the same step hides nothing.
+    (hidden, "FAIL", "candidate rank 0 step 5: loss is nan"),
     (lambda c: c.edit_step("resume", 120, loss=NAN), "FAIL", "resume rank 0 step 120"),
     (lambda c: c.drop_run("candidate"), "INCONCLUSIVE", "the run candidate left no records"),
 ]

@@ -42,7 +42,10 @@ ROWS: list[Row] = [
     (to(logits_max_error_reference=None), "INCONCLUSIVE", "against the oracle was not recorded"),
     (to(rows_compared=900), "INCONCLUSIVE", "900 rows of logits compared, at least 1,000"),
     (to(kl_mean=1.1e-6), "FAIL", "KL"),
-    (to(kl_mean=None), "INCONCLUSIVE", "KL was not recorded"),
+    (to(kl_mean=None), "INCONCLUSIVE", "KL divergence was not recorded"),
+    (to(kl_mean=float("nan")), "FAIL", "KL divergence is not a number"),
+    (to(kl_mean=1.5e-6), "FAIL", "KL divergence is 1.5e-06, more than 1e-06"),
+    (to(loss_rel_diff=float("nan")), "FAIL", "loss difference is not a number"),
     # 20,480 positions: 99.99% allow two real disagreements.
     (to(top1_disagreements=4), "PASS", ""),
     (to(top1_disagreements=5), "FAIL", "top-1: 3 of 20,480 differ beyond a near-tie"),

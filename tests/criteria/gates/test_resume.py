@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from certify.records import Header, State, Step, Topology
+from certify.records import Environment, Header, State, Step, Topology
 from tests.criteria.gates import Row, expect
 from tests.criteria.synthetic import SAVE, Campaign, with_values
 
@@ -28,6 +28,12 @@ def topology(c: Campaign) -> Campaign:
         "resume",
         lambda r: isinstance(r, Topology),
         lambda r: dataclasses.replace(r, groups={"world": [0]}),
+    )
+
+
+def stack(c: Campaign, phase: str, **to: Any) -> Campaign:
+    return c.edit(
+        phase, lambda r: isinstance(r, Environment), lambda r: dataclasses.replace(r, **to)
     )
 
 
@@ -83,6 +89,26 @@ ROWS: list[Row] = [
         lambda c: c.controls.pop("optimizer-dropped"),
         "INCONCLUSIVE",
         "negative control optimizer-dropped was not run",
+    ),
+    (
+        lambda c: c.controls["optimizer-dropped"].pop(1),
+        "INCONCLUSIVE",
+        "negative control optimizer-dropped has no records of rank 1",
+    ),
+    (
+        lambda c: c.controls["optimizer-dropped"][1].pop(),
+        "INCONCLUSIVE",
+        "optimizer-dropped has no records of step 105 of rank 1",
+    ),
+    (
+        lambda c: stack(c, "resume", packages={"torch": "2.12.0"}),
+        "INCONCLUSIVE",
+        "resume ran with torch 2.12.0, candidate with 2.13.0: not the same stack",
+    ),
+    (
+        lambda c: stack(c, "candidate-again", effective={"cpu_capability": "AVX512"}),
+        "INCONCLUSIVE",
+        "candidate-again ran with cpu_capability AVX512, candidate with AVX2",
     ),
     (
         lambda c: c.plan["resume"]["controls"].pop(),

@@ -216,7 +216,8 @@ def _change_lines(matrix: Matrix, target: dict[str, str], change: Resolution) ->
     for step in change.changes:
         source = _source(step.why, matrix)
         lines.append(
-            f"  {step.component}: {step.found or 'absent'} -> {step.target}"
+            f"  {step.component}: {step.found or 'absent'} -> "
+            + ("removed" if step.target == "none" else step.target)
             + (f"  [{source}]" if source else "")
         )
         if step.stops_jobs:

@@ -13,6 +13,7 @@ from certify.resolver.claims import claims_of
 from certify.resolver.commands import commands_for
 from certify.resolver.model import (
     COMPATIBLE,
+    INCOMPATIBLE,
     REFERENCE,
     UNDECLARED,
     Change,
@@ -21,7 +22,7 @@ from certify.resolver.model import (
     Resolution,
 )
 from certify.resolver.pairs import completed
-from certify.resolver.search import FIXED, Search
+from certify.resolver.search import FIXED, REMOVED, Search
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -57,7 +58,7 @@ def smallest_change(
     return Resolution(
         _changes(search, plan.row),
         plan.cost,
-        {key: plan.row[key] for key in search.order},
+        {key: plan.row[key] for key in search.order if plan.row[key] != REMOVED},
         _level(results),
         _stays(search, plan.row, results),
         tuple(dict.fromkeys("+".join(r.components) for r in results if r.status == UNDECLARED)),
@@ -102,6 +103,10 @@ def _because(search: Search, key: str, row: dict[str, str]) -> str:
     """The id of a claim that pairs the new value with the rest; ``target`` if it was asked for."""
     if key in search.target:
         return "target"
+    if row[key] == REMOVED:
+        here = {**row, key: search.have[key]}
+        results = search.results(here, [key])
+        return next((r.claims[0] for r in results if r.status == INCOMPATIBLE and r.claims), "")
     good = [
         result
         for result in search.results(row, search.order)

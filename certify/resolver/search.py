@@ -23,7 +23,12 @@ ORDER = (
     *BASE, "torchvision", "hdk", "cann_ops", "nnal", "triton_ascend", "triton", "python",
     "mindspeed_llm", "mindspeed_core", "megatron", "vllm_ascend", "vllm", "llamafactory", "verl",
     "transformers", "tokenizers", "accelerate", "deepspeed", "peft", "numpy", "cuda", "cuda_driver",
+    "fsdpturbo", "fla_npu",
 )  # fmt: skip
+# The value of a package that has to be removed.
+REMOVED = "none"
+# Values of one component that are followed further, when they fit what is chosen so far.
+_MOST = 12
 # Not movable here: hardware, the system, and facts that belong to an installed part.
 FIXED = ("product", "arch", "model_type", "glibc", "torch_npu_git", "firmware")
 
@@ -92,11 +97,13 @@ class Search:
             self.best = Plan(cost, nearness, dict(row))
             return
         key = self.order[depth]
+        left = _MOST
         for value, price in self._priced(key, row):
             if self._hopeless(cost + price, nearness) or self._too_far(key, value, cost + price):
                 continue
             inside = {**row, key: value}
-            if self._fits(key, inside):
+            if left and self._fits(key, inside):
+                left -= key not in self.base
                 self._descend(depth + 1, inside, cost + price, nearness)
 
     def _hopeless(self, cost: int, nearness: tuple[int, ...]) -> bool:
@@ -118,8 +125,24 @@ class Search:
 
     def _priced(self, key: str, row: Row) -> list[tuple[str, int]]:
         values = [(value, self.cost(key, value, row)) for value in self.candidates.values(key, row)]
+        if self._must_go(key, row):
+            values.append((REMOVED, self.cost(key, REMOVED, row)))
         # Sorting keeps the order of nearness among values of the same price.
         return sorted(values, key=lambda pair: pair[1])
+
+    def _must_go(self, key: str, row: Row) -> bool:
+        """Whether what is installed is excluded beside what is chosen, and may be removed."""
+        here = self.have.get(key)
+        if here is None or key in self.keep or key in self.target:
+            return False
+        if self.claims.matrix.components[key]["layer"] != "package":
+            return False
+        for number, relation in self.relations[key]:
+            if relation["policy"] in ("exclusive", "exclude") and relation["object"] == key:
+                result = self._judge(number, relation, {**row, key: here})
+                if result is not None and result.status == INCOMPATIBLE:
+                    return True
+        return False
 
     def cost(self, key: str, value: str, row: Mapping[str, str]) -> int:
         """What it costs to give a component this value; partners that move along are free."""
@@ -157,6 +180,8 @@ class Search:
         if "torch_npu_product" in (subject, object_):
             inside = {**row, **self._product(row.get("torch_npu", ""), git)}
         if subject not in inside or object_ not in inside:
+            return None
+        if REMOVED in (inside[subject], inside[object_]):
             return None
         place = (number, inside[subject], inside[object_], git)
         if place not in self._judged:

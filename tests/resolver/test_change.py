@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -153,6 +154,109 @@ def test_commands_can_be_pasted(matrix: Matrix) -> None:
 def test_the_search_order_holds_the_base_first() -> None:
     assert ORDER[: len(BASE)] == BASE
     assert len(set(ORDER)) == len(ORDER)
+
+
+def test_a_package_moves_before_cann(matrix: Matrix) -> None:
+    have = {
+        "numpy": "2.2.6", "torch": "2.6.0", "torch_npu": "2.6.0", "cann": "8.2.RC1",
+        "python": "3.11",
+    }  # fmt: skip
+    change = smallest_change(matrix, have, A2)
+    assert moves(change) == {"numpy": "1.26.4"}
+    assert change.cost == 1
+    assert "pip install --no-deps numpy==1.26.4" in change.changes[0].commands
+
+
+def test_an_open_range_is_its_own_target(tmp_path: Path) -> None:
+    matrix = matrix_of(
+        tmp_path, {"id": "numpy-1", "kind": "requirement", "components": "cann=8.2.RC1 numpy=<2.0"}
+    )
+    change = smallest_change(matrix, {"cann": "8.2.RC1", "numpy": "2.2.6"}, A2)
+    assert moves(change) == {"numpy": "<2.0"}
+    assert change.changes[0].commands == ("pip install 'numpy<2.0'",)
+
+
+def test_what_must_be_absent_is_removed(matrix: Matrix) -> None:
+    change = smallest_change(
+        matrix, {"cann": "8.5.0", "triton_ascend": "3.2.0"}, Context(product="310P")
+    )
+    assert moves(change) == {"triton_ascend": "none"}
+    assert change.cost == 1
+    assert change.changes[0].commands == ("pip uninstall -y triton-ascend",)
+    assert change.changes[0].why == "triton_ascend-0018"
+    assert "triton_ascend" not in change.row
+    kept = smallest_change(
+        matrix, {"triton_ascend": "3.2.0"}, Context(product="310P"), keep={"triton_ascend"}
+    )
+    assert kept.level == "none"
+    community = smallest_change(matrix, {"triton_ascend": "3.2.0", "triton": "3.2.0"}, A2)
+    assert community.cost == 1
+
+
+_DOMAIN = {
+    "torch": ["2.1.0", "2.3.0", "2.6.0"],
+    "python": ["3.9", "3.10", "3.12"],
+    "transformers": ["4.40.0", "4.50.0", "5.0.0"],
+    "numpy": ["1.24.0", "1.26.4", "2.2.6"],
+    "deepspeed": ["0.14.0", "0.16.6"],
+}
+_PAIRS = (
+    ("torch", "numpy"), ("torch", "python"), ("transformers", "torch"), ("deepspeed", "torch"),
+)  # fmt: skip
+
+
+@st.composite
+def _small_matrices(draw: st.DrawFn) -> list[dict[str, str]]:
+    rows = []
+    for number, (subject, object_) in enumerate(_PAIRS):
+        for value in _DOMAIN[subject]:
+            operator = draw(st.sampled_from(("", "<", "<=", ">=", ">", "==")))
+            if operator:
+                bound = draw(st.sampled_from(_DOMAIN[object_]))
+                rows.append(
+                    {
+                        "id": f"{'numpy' if object_ == 'numpy' else subject}-{number}{len(rows)}",
+                        "kind": "requirement",
+                        "components": f"{subject}={value} {object_}={operator}{bound}",
+                    }
+                )
+    # Every version is named, so that the oracle and the resolver choose among the same ones.
+    for key, values in _DOMAIN.items():
+        for value in values:
+            row = {"kind": "requirement", "components": f"{key}={value}"}
+            rows.append({"id": f"names-{len(rows)}", **row})
+    return rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=_small_matrices(),
+    have=st.fixed_dictionaries({k: st.sampled_from(v) for k, v in _DOMAIN.items()}),
+)
+def test_no_cheaper_change_exists(
+    rows: list[dict[str, str]], have: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    matrix = matrix_of(tmp_path_factory.mktemp("oracle"), *rows)
+    costs = {key: int(matrix.components[key]["cost"]) for key in have}
+    best = None
+    options = sorted(
+        product(*_DOMAIN.values()),
+        key=lambda row: sum(costs[k] for k, v in zip(_DOMAIN, row, strict=True) if v != have[k]),
+    )
+    for row in options:
+        stack = dict(zip(_DOMAIN, row, strict=True))
+        if all(r.status != "incompatible" for r in pair_results(matrix, stack, A2)):
+            best = sum(costs[key] for key, value in stack.items() if value != have[key])
+            break
+    change = smallest_change(matrix, have, A2)
+    if best is not None:
+        # Open ends of ranges may be cheaper still than the versions of the oracle.
+        assert change.level != "none"
+        assert change.cost <= best
+    after = {**have, **change.row}
+    if change.level != "none" and not any(v[0] in "<>" for v in after.values()):
+        assert all(r.status != "incompatible" for r in pair_results(matrix, after, A2))
+        assert best == change.cost
 
 
 _CHOICES = {

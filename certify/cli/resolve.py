@@ -80,7 +80,7 @@ def _starting_point(args: argparse.Namespace, matrix: Matrix) -> tuple[dict[str,
         recipe_product, model_type = _recipe(args.recipe, args.backend)
         product = product or recipe_product
     if product is not None:
-        check_product(product, matrix)
+        product = check_product(product, matrix)
     if args.have:
         return installed(args.have, matrix, Context(product, arch, model_type))
     from certify.environment.probes import inspect

@@ -87,11 +87,13 @@ def check_keys(keys: Iterable[str], matrix: Matrix, option: str) -> None:
             raise UsageError(f"no component {key!r}", where=option, hint=hint)
 
 
-def check_product(name: str, matrix: Matrix, option: str = "--product") -> None:
-    """Raises UsageError for a product that products.tsv does not name."""
+def check_product(text: str, matrix: Matrix, option: str = "--product") -> str:
+    """The product as products.tsv names it. Raises UsageError when it does not."""
     names = [row["name"] for row in matrix.tables["products"]]
+    name = claims_of(matrix).product_name(text)
     if name not in names:
-        raise UsageError(f"no product {name!r}", where=option, expected=", ".join(names))
+        raise UsageError(f"no product {text!r}", where=option, expected=", ".join(names))
+    return name or text
 
 
 def installed(
@@ -106,7 +108,7 @@ def installed(
     _one_hdk(have, "--have")
     seen = {key: have.pop(key) for key in _PLACES if key in have}
     if "product" in seen:
-        check_product(seen["product"], matrix, "--have")
+        seen["product"] = check_product(seen["product"], matrix, "--have")
     if "arch" in seen:
         arch = _ARCHES.get(seen["arch"].lower())
         if arch is None:

@@ -21,7 +21,7 @@ from certify.resolver.model import (
     PairResult,
     Resolution,
 )
-from certify.resolver.pairs import completed
+from certify.resolver.pairs import completed, named_context
 from certify.resolver.search import FIXED, REMOVED, Search
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def smallest_change(
     in ``have`` are neither judged nor changed. Level ``none`` with ``blocked`` when what may not
     move contradicts itself.
     """
-    context = context or Context()
     claims = claims_of(matrix)
+    context = named_context(claims, context)
     search = Search(claims, completed(claims, have, context), context, keep, target or {})
     plan = search.run()
     if plan is None:

@@ -79,12 +79,25 @@ class Claims:
     def __init__(self, matrix: Matrix) -> None:
         self.matrix = matrix
         self.trains: list[tuple[int, ...]] = []
+        # Made by `trains.hdk_lines` on first use.
+        self.lines: object = None
         self._tags: list[Claim] | None = None
         self._wheels: dict[object, list[Claim]] | None = None
         self._indexes: dict[tuple[str, str], PairIndex] = {}
         self._versions: dict[tuple[str, str], Version | None] = {}
         self._named: dict[str, dict[str, Version]] = {}
         self._parents = {row["name"]: row["parent"] for row in matrix.tables["products"]}
+        self._members: dict[str, list[str]] = {}
+        self._spellings: dict[str, str] = {}
+        for row in matrix.tables["products"]:
+            if row["parent"] and row["english"].startswith("Atlas"):
+                self._members.setdefault(row["parent"], []).append(row["name"])
+            for text in (row["name"], row["english"], row["chinese"]):
+                short = _squashed(text)
+                for word in (short, short.removeprefix("atlas"), short.removeprefix("ascend")):
+                    self._spellings.setdefault(word, row["name"])
+        if self._parents.get("A5"):
+            self._members["A5"] = self._members.get(self._parents["A5"], [])
         self.conflicts = {row["id"]: row for row in matrix.tables["conflicts"]}
 
     def index(self, subject: str, object_: str) -> PairIndex:
@@ -201,6 +214,16 @@ class Claims:
             return not line & set(condition[1:].split("|"))
         return bool(line & set(condition.split("|")))
 
+    def members(self, product: str) -> list[str]:
+        """The products of a family that claims tell apart, none for a single product."""
+        return self._members.get(product, [])
+
+    def product_name(self, text: str | None) -> str | None:
+        """The name in products.tsv of a product as people write it (Atlas 350, 950SuperPoD)."""
+        if text is None or text in self._parents:
+            return text
+        return self._spellings.get(_squashed(text), text)
+
     def reason(self, statement: Statement, subject: str, object_: str) -> Reason:
         """What one statement says, as a link of a chain."""
         claim = statement.claim
@@ -224,6 +247,10 @@ class Claims:
         """The display name of a component."""
         row = self.matrix.components.get(key)
         return row["name"] if row else key
+
+
+def _squashed(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
 def _beside(family: str, text: str) -> Version | None:

@@ -34,8 +34,8 @@ def pair_results(
 
     A relation about which nothing at all is published gives no result.
     """
-    context = context or Context()
     claims = claims_of(matrix)
+    context = named_context(claims, context)
     have = completed(claims, have, context)
     results = []
     for relation in matrix.tables["relations"]:
@@ -46,6 +46,13 @@ def pair_results(
             if result is not None:
                 results.append(result)
     return results
+
+
+def named_context(claims: Claims, context: Context | None) -> Context:
+    """The context with the product as products.tsv calls it."""
+    if context is None:
+        return Context()
+    return Context(claims.product_name(context.product), context.arch, context.model_type)
 
 
 def completed(claims: Claims, have: Mapping[str, str], context: Context) -> dict[str, str]:
@@ -221,9 +228,15 @@ def _result(
     rule: str, query: Query, answer: Answer, found: dict[str, str], brief: bool
 ) -> PairResult:
     why = () if brief else query.reasons(answer.statements) + answer.more
-    conflict = next((s.claim.conflict for s in answer.statements if s.claim.conflict), "")
+    # A conflict is told where it is about this pair, not about others of the same table.
+    conflict = next((r.values["conflict"] for r in answer.more if "conflict" in r.values), "")
+    conflict = conflict or next(
+        (s.claim.conflict for s in answer.statements if s.claim.conflict and _about(query, s)), ""
+    )
     expected: dict[str, tuple[str, ...]] = {}
-    if answer.status in (INCOMPATIBLE, UNDECLARED):
+    # An undeclared driver is no reason to move anything.
+    open_driver = answer.status == UNDECLARED and query.object == "hdk"
+    if answer.status in (INCOMPATIBLE, UNDECLARED) and not open_driver:
         if answer.declared:
             expected[query.object] = _nearest(answer.declared, query.found)
         subjects = () if brief else tuple(_subjects_for(query))
@@ -239,6 +252,10 @@ def _result(
         why,
         conflict,
     )
+
+
+def _about(query: Query, statement: Statement) -> bool:
+    return query.object != "hdk" or statement.object.matches(query.found)
 
 
 def _nearest(values: Iterable[str], found: Version) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from certify.resolver.candidates import Candidates
 from certify.resolver.model import INCOMPATIBLE, REFERENCE, UNDECLARED, Context, PairResult
 from certify.resolver.pairs import completed, judge
+from certify.resolver.trains import hdk_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from certify.resolver.claims import Claims
 
@@ -98,10 +99,12 @@ class Search:
             return
         key = self.order[depth]
         left = _MOST
-        for value, price in self._priced(key, row):
+        for value, price in self._priced(key, row, cost, nearness):
             if self._hopeless(cost + price, nearness) or self._too_far(key, value, cost + price):
                 continue
             inside = {**row, key: value}
+            if key == "hdk" and self._moved_freely(key, inside) and not self._of_line(value):
+                continue
             if left and self._fits(key, inside):
                 left -= key not in self.base
                 self._descend(depth + 1, inside, cost + price, nearness)
@@ -123,12 +126,24 @@ class Search:
             cost += int(self.claims.matrix.components["torch"]["cost"])
         return cost > self.best.cost or (cost == self.best.cost and away > self.best.nearness[0])
 
-    def _priced(self, key: str, row: Row) -> list[tuple[str, int]]:
-        values = [(value, self.cost(key, value, row)) for value in self.candidates.values(key, row)]
+    def _priced(
+        self, key: str, row: Row, cost: int, nearness: tuple[int, ...]
+    ) -> Iterator[tuple[str, int]]:
+        """Values with their prices. What is installed comes first and is free; the others, which
+        all cost the same, are looked for only while they could still win."""
+        here = self.have.get(key)
+        if here is not None and key not in self.target:
+            yield here, 0
+            if key in self.keep:
+                return
+        price = self.cost(key, "", row)
+        if here is not None and key not in self.target and self._hopeless(cost + price, nearness):
+            return
+        for value in self.candidates.values(key, row):
+            if value != here or key in self.target:
+                yield value, self.cost(key, value, row)
         if self._must_go(key, row):
-            values.append((REMOVED, self.cost(key, REMOVED, row)))
-        # Sorting keeps the order of nearness among values of the same price.
-        return sorted(values, key=lambda pair: pair[1])
+            yield REMOVED, self.cost(key, REMOVED, row)
 
     def _must_go(self, key: str, row: Row) -> bool:
         """Whether what is installed is excluded beside what is chosen, and may be removed."""
@@ -161,6 +176,9 @@ class Search:
             result = self._judge(number, relation, row)
             if result is None or result.status not in (INCOMPATIBLE, UNDECLARED):
                 continue
+            if key == "hdk" and result.status == UNDECLARED and self._moved_freely(key, row):
+                # Nobody changes a driver for one that is not declared either.
+                return False
             if result.status == UNDECLARED and not (relation["demand"] and result.expected):
                 continue
             held = {*self.keep, *self.target, *FIXED}
@@ -170,6 +188,12 @@ class Search:
                 self.blocked.setdefault("+".join(result.components))
             return False
         return True
+
+    def _of_line(self, value: str) -> bool:
+        return hdk_lines(self.claims).may_be(self.context.product, value)
+
+    def _moved_freely(self, key: str, row: Row) -> bool:
+        return row[key] != self.have.get(key) and key not in self.target
 
     def _judge(self, number: int, relation: Mapping[str, str], row: Row) -> PairResult | None:
         subject, object_ = relation["subject"], relation["object"]

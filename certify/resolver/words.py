@@ -28,6 +28,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{object} {found} is not among what is declared for {subject} {version}: {listed}",
         "{subject} {version} 声明的 {object} 为 {listed}，不含 {found}",
     ),
+    "state-product": (
+        "which {object} goes with {subject} {version} depends on the product, of which only the "
+        "family is known ({listed}): state it with --product",
+        "{subject} {version} 配套的 {object} 因具体产品而异（{listed}），请用 --product 指明产品",
+    ),
     "unknown": (
         "no published table names {subject} {version} together with {object}",
         "公开资料没有给出 {subject} {version} 与 {object} 的配套关系",

@@ -167,6 +167,18 @@ def test_a_package_moves_before_cann(matrix: Matrix) -> None:
     assert "pip install --no-deps numpy==1.26.4" in change.changes[0].commands
 
 
+@pytest.mark.parametrize(
+    ("product", "target"),
+    [("Atlas350", "25.7.RC1"), ("Atlas850", "25.6.RC1"), ("Atlas950SuperPoD", "25.1.RC1")],
+)
+def test_a_driver_moves_inside_its_product_line(matrix: Matrix, product: str, target: str) -> None:
+    have = {"cann": "9.1.0", "driver": "26.0.RC1"}
+    change = smallest_change(matrix, have, Context(product=product), keep={"cann"})
+    assert moves(change) == {"hdk": target}
+    family = smallest_change(matrix, have, Context(product="950"), keep={"cann"})
+    assert family.level == "none"
+
+
 def test_an_open_range_is_its_own_target(tmp_path: Path) -> None:
     matrix = matrix_of(
         tmp_path, {"id": "numpy-1", "kind": "requirement", "components": "cann=8.2.RC1 numpy=<2.0"}

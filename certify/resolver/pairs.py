@@ -227,7 +227,7 @@ def _tag_explained(query: Query, answer: Answer) -> Answer:
 def _result(
     rule: str, query: Query, answer: Answer, found: dict[str, str], brief: bool
 ) -> PairResult:
-    why = () if brief else query.reasons(answer.statements) + answer.more
+    why = () if brief else query.reasons(answer.statements) + _with_rows(query, answer)
     # A conflict is told where it is about this pair, not about others of the same table.
     conflict = next((r.values["conflict"] for r in answer.more if "conflict" in r.values), "")
     conflict = conflict or next(
@@ -252,6 +252,32 @@ def _result(
         why,
         conflict,
     )
+
+
+def _with_rows(query: Query, answer: Answer) -> tuple[Reason, ...]:
+    """The conclusions, with the row of another project that lists a pair which is not declared:
+    it does not override the tables of the components themselves, but it is published."""
+    if answer.status not in (INCOMPATIBLE, UNDECLARED):
+        return answer.more
+    if any(reason.kind == "elsewhere" for reason in answer.more):
+        return answer.more
+    claims = query.claims
+    row = next(
+        (
+            s
+            for s in claims.index(query.subject, query.object).about(query.version)
+            if s.positive
+            and s.scope not in query.authority
+            and s.object.matches(query.found)
+            and claims.applies(s.claim, query.context)
+        ),
+        None,
+    )
+    if row is None:
+        return answer.more
+    words = query.words(source=row.claim.citation())
+    more = tuple(reason for reason in answer.more if reason.kind != "unknown")
+    return (*more, Reason("elsewhere", words, row.claim.id))
 
 
 def _about(query: Query, statement: Statement) -> bool:

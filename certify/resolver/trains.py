@@ -183,12 +183,15 @@ def _with_other_sources(
     hits = tuple(s for s in elsewhere if s.object.matches(query.found))
     if hits and not known:
         return Answer(COMPATIBLE, hits)
-    if known and answer is None:
+    if known and answer is None and not hits:
         return Answer(UNDECLARED, more=(*chain, Reason("unknown", query.words())))
     if hits and answer is not None and answer.status in (INCOMPATIBLE, UNDECLARED):
         words = query.words(source=hits[0].claim.citation())
         more = (*answer.more, Reason("elsewhere", words, hits[0].claim.id))
         return Answer(UNDECLARED, answer.statements, more, answer.declared)
+    if hits and answer is None:
+        words = query.words(source=hits[0].claim.citation())
+        return Answer(UNDECLARED, hits, (*chain, Reason("elsewhere", words, hits[0].claim.id)))
     if answer is None:
         if elsewhere:
             values = declared_values(elsewhere)

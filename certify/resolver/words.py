@@ -80,8 +80,9 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{subject} 与 {object} 同版本发布：{version} 配 {needed}",
     ),
     "elsewhere": (
-        "only {source} uses this pair; {subject}'s own tables do not declare it",
-        "仅 {source} 使用该组合，{subject} 自身的配套表未声明",
+        "only {source} lists this pair; it does not override {subject}'s own tables, which do not "
+        "declare it",
+        "仅 {source} 列出该组合，不能代替 {subject} 自身的配套表，后者未声明",
     ),
     "disagree": (
         "sources disagree ({conflict}): {handling}",

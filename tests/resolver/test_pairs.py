@@ -191,6 +191,27 @@ def test_drivers_by_product(
         assert "25.7.RC1" not in result.expected["hdk"] or product == "Atlas350"
 
 
+def test_a_row_of_a_framework_is_named_where_it_alone_lists_a_pair(tmp_path: Path) -> None:
+    matrix = matrix_of(
+        tmp_path,
+        {"id": "triton_ascend-1", "components": "triton_ascend=3.2.0 cann=8.5.0"},
+        {
+            "id": "vllm_ascend-8",
+            "source": "vllm-ascend",
+            "components": "vllm_ascend=v0.18.0 cann=8.3.RC1 triton_ascend=3.2.0|3.3.0",
+        },
+    )
+    for wheel, status in (("3.2.0", "incompatible"), ("3.3.0", "undeclared")):
+        have = {"triton_ascend": wheel, "cann": "8.3.RC1"}
+        result = result_of(matrix, have, "triton_ascend", "cann")
+        assert result.status == status
+        last = render(result.why[-1])
+        assert last.startswith("only vllm-ascend table.md, table 1")
+        assert "does not override" in last
+        assert result.why[-1].claim == "vllm_ascend-8"
+        assert all(reason.kind != "unknown" for reason in result.why)
+
+
 def test_a_family_alone_asks_for_the_product(matrix: Matrix) -> None:
     have = {"cann": "9.1.0", "driver": "25.7.RC1"}
     result = result_of(matrix, have, "cann", "hdk", Context(product="950"))

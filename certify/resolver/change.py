@@ -53,7 +53,8 @@ def smallest_change(
     search = Search(claims, completed(claims, have, context), context, keep, target or {})
     plan = search.run()
     if plan is None:
-        return Resolution((), 0, {}, "none", blocked=tuple(search.blocked) or tuple(sorted(keep)))
+        blocked = tuple(search.blocked) or tuple(search.standing()) or tuple(sorted(keep))
+        return Resolution((), 0, {}, "none", blocked=blocked)
     results = search.results(plan.row, search.order)
     return Resolution(
         _changes(search, plan.row),

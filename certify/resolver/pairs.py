@@ -239,7 +239,10 @@ def _result(
     if answer.status in (INCOMPATIBLE, UNDECLARED) and not open_driver:
         if answer.declared:
             expected[query.object] = _nearest(answer.declared, query.found)
-        subjects = () if brief else tuple(_subjects_for(query))
+        # A driver that is excluded on this product goes with no other CANN either.
+        own = any(query.subject in s.claim.components for s in answer.statements)
+        aside = query.object == "hdk" and not own
+        subjects = () if brief or aside else tuple(_subjects_for(query))
         if subjects:
             expected[query.subject] = subjects
     return PairResult(

@@ -184,7 +184,8 @@ class Search:
             held = {*self.keep, *self.target, *FIXED}
             if result.status == UNDECLARED and {*result.components} <= held:
                 continue
-            if {*result.components} - {"torch_npu_product"} <= held:
+            wheel = {"torch_npu" if c == "torch_npu_product" else c for c in result.components}
+            if wheel <= held:
                 self.blocked.setdefault("+".join(result.components))
             return False
         return True
@@ -241,8 +242,8 @@ class Search:
         return answer
 
     def _nearness(self, row: Row) -> tuple[int, ...]:
-        """Of two bases of the same price: the release of torch that is there, then a reference
-        row, then one from the project itself, then the newer wheel."""
+        """Of two bases of the same price: the release of torch that is there, then a row of
+        the project itself, then a reference, then the newer wheel."""
         wheel = row.get("torch_npu", "")
         if not wheel:
             return (0,)
@@ -251,8 +252,19 @@ class Search:
         secondary = any(self._is_secondary(r) for r in pairs)
         version = self.claims.version("torch_npu", wheel)
         newer = -version.key[3] if version else 0
-        return (self.candidates.torch_distance(wheel), not reference, secondary, newer)
+        return (self.candidates.torch_distance(wheel), secondary, not reference, newer)
 
     def _is_secondary(self, result: PairResult) -> bool:
+        """Whether a pair rests on a secondary source: a fork, a thread, or marked as one."""
         row = self.claims.conflicts.get(result.conflict)
-        return bool(row) and row["action"] == "secondary" if row else False
+        if row:
+            return row["action"] == "secondary"
+        claim = self.claims.matrix.by_id.get(result.claims[0]) if result.claims else None
+        return claim is not None and ("fork" in claim.source or "issues/" in claim.path)
+
+    def standing(self) -> list[str]:
+        """The pairs that do not go together as they are."""
+        row = {key: self.target.get(key, self.have.get(key, "")) for key in self.order}
+        row |= {key: value for key, value in self.have.items() if key in FIXED}
+        bad = [r for r in self.results(row, self.order) if r.status == INCOMPATIBLE]
+        return list(dict.fromkeys("+".join(r.components) for r in bad))

@@ -218,15 +218,21 @@ def cann_with_driver(query: Query) -> Answer | None:
     against = lines.against(product, query.found)
     values = tuple(v for v in declared_values(statements) if lines.may_be(product, v))
     if against:
-        return Answer(INCOMPATIBLE, against, declared=values)
+        more = (_state_product(query, lines),) if lines.differ(product) else ()
+        return Answer(INCOMPATIBLE, against, more, values)
     in_line = lines.on_950(product)
     if in_line and not lines.has(product, query.found):
-        named = _values_of(lines.lines(product))
-        kind = "state-product" if lines.differ(product) else "not-listed"
-        words = query.words(listed=", ".join(named))
-        return Answer(UNDECLARED, (), (Reason(kind, words),))
+        if lines.differ(product):
+            return Answer(UNDECLARED, (), (_state_product(query, lines),))
+        words = query.words(listed=", ".join(_values_of(lines.lines(product))))
+        return Answer(UNDECLARED, (), (Reason("not-listed", words),))
     answer = _cells(query, statements, values) or _neighbour(query, product)
     return answer if answer.status != UNDECLARED else _in_a_range(query) or answer
+
+
+def _state_product(query: Query, lines: HdkLines) -> Reason:
+    named = _values_of(lines.lines(query.context.product))
+    return Reason("state-product", query.words(listed=", ".join(named)))
 
 
 def _cells(query: Query, statements: Sequence[Statement], values: tuple[str, ...]) -> Answer | None:

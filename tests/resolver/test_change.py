@@ -134,6 +134,20 @@ def test_of_two_equal_rows_the_project_itself_is_preferred(matrix: Matrix) -> No
     assert moves(smallest_change(matrix, have, A2)) == {"torch_npu": "2.7.1.post8"}
 
 
+def test_at_equal_cost_the_official_table_goes_first(tmp_path: Path) -> None:
+    wheel = "torch_npu=2.7.1.post{} torch=2.7.1 cann=9.1.0"
+    matrix = matrix_of(
+        tmp_path,
+        {"id": "torch_npu-1", "components": wheel.format(12), "source": "somebody (fork)"},
+        {"id": "torch_npu-2", "components": wheel.format(11), "conflict": "C-23"},
+        {"id": "torch_npu-3", "components": wheel.format(9), "path": "issues/7"},
+        {"id": "torch_npu-4", "components": wheel.format(8)},
+        {"id": "torch_npu-5", "components": "torch_npu=2.7.1 torch=2.7.1 cann=8.3.RC1"},
+    )
+    have = {"torch": "2.7.1", "torch_npu": "2.7.1", "cann": "9.1.0"}
+    assert moves(smallest_change(matrix, have, A2)) == {"torch_npu": "2.7.1.post8"}
+
+
 def test_commands_can_be_pasted(matrix: Matrix) -> None:
     have = {"torch": "2.12.0", "torch_npu": "2.8.0.post2", "cann": "8.5.0"}
     on_x86 = smallest_change(matrix, have, Context(product="A2", arch="x86_64"))
@@ -176,7 +190,7 @@ def test_a_driver_moves_inside_its_product_line(matrix: Matrix, product: str, ta
     change = smallest_change(matrix, have, Context(product=product), keep={"cann"})
     assert moves(change) == {"hdk": target}
     family = smallest_change(matrix, have, Context(product="950"), keep={"cann"})
-    assert family.level == "none"
+    assert (family.level, family.blocked) == ("none", ("cann+hdk",))
 
 
 def test_an_open_range_is_its_own_target(tmp_path: Path) -> None:

@@ -216,6 +216,13 @@ def test_a_family_alone_asks_for_the_product(matrix: Matrix) -> None:
     have = {"cann": "9.1.0", "driver": "25.7.RC1"}
     result = result_of(matrix, have, "cann", "hdk", Context(product="950"))
     assert "--product" in render(result.why[-1])
+    # Every 950 excludes 26.x: no other CANN and no other 26.x is offered.
+    other = result_of(
+        matrix, {"cann": "9.1.0", "driver": "26.0.RC1"}, "cann", "hdk", Context(product="950")
+    )
+    assert (other.status, other.expected) == ("incompatible", {})
+    assert "hardware product Atlas350 and Ascend HDK" in render(other.why[0])
+    assert "--product" in render(other.why[-1])
 
 
 def test_devices_are_part_of_the_key(matrix: Matrix) -> None:

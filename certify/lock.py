@@ -111,13 +111,63 @@ def read_lock(path: Path) -> dict[str, Any]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"cannot read the lock: {reason}", where=str(path)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"this is no JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise UsageError(
             "this is no lock", where=str(path), expected=f"schema {SCHEMA}", hint="certify lock"
         )
+    _check_shape(document, path)
     return document
+
+
+# What each section holds by name.
+_SECTIONS: dict[str, type] = {
+    "components": dict, "devices": int, "packages": str, "variables": str, "scripts": str,
+}  # fmt: skip
+
+
+def _check_shape(document: Mapping[str, Any], path: Path) -> None:
+    """Raises UsageError for a section that is missing or of another shape: compared as it is, it
+    would count as empty and hide every drift."""
+    for name, kind in _SECTIONS.items():
+        section = document.get(name)
+        if not isinstance(section, dict):
+            found = "missing" if name not in document else type(section).__name__
+            raise UsageError(
+                f"the section {name} of the lock is {found}", where=str(path), expected="an object",
+                hint="certify lock",
+            )  # fmt: skip
+        for key, value in section.items():
+            good = isinstance(value, kind) and not isinstance(value, bool)
+            if good and kind is dict:
+                texts = all(isinstance(part, str) for part in value.values())
+                good = texts and "version" in value
+            if not good:
+                raise UsageError(
+                    f"{name} {key} of the lock is {value!r:.60}", where=str(path),
+                    expected=_EXPECTED[name], hint="certify lock",
+                )  # fmt: skip
+    image = document.get("image")
+    if "image" in document and not (isinstance(image, str) and _IMAGE.search(image)):
+        raise UsageError(
+            f"the image of the lock is {image!r:.60}", where=str(path),
+            expected="name@sha256:<64 hexadecimal digits>",
+        )  # fmt: skip
+    unknown = sorted(set(document) - {"schema", "image", *_SECTIONS})
+    if unknown:
+        raise UsageError(
+            f"the lock has sections that no lock has: {', '.join(unknown)}", where=str(path)
+        )
+
+
+_EXPECTED = {
+    "components": "an object of texts with its version",
+    "devices": "a number",
+    "packages": "a version",
+    "variables": "a text",
+    "scripts": "sha256:...",
+}
 
 
 def drift(locked: Mapping[str, Any], found: Mapping[str, Any]) -> list[Drift]:

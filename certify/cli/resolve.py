@@ -6,21 +6,21 @@
 
 Judges the version pairs and prints the cheapest change to a declared stack: what must move, what
 may stay, and the lines to paste. Nothing is changed. Components are the keys of
-matrices/components.tsv. Exits 1 when no declared stack can be reached, 3 when nothing is known."""
+matrices/components.tsv; a list may be split by blanks or commas. Exits 1 when no declared stack can
+be reached, 3 when nothing is known."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from certify.cli.resolve_words import check_keys, check_product, installed, targets_of
 from certify.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, UsageError
 from certify.resolver import Context, PairResult, Resolution, pair_results, render, smallest_change
-from certify.versions import from_free_text, parse
 from matrices.load import load
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
 
     from matrices.load import Matrix
 
@@ -42,8 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep", action="append", default=[], metavar="KEY,..", help="what may not be changed"
     )
     parser.add_argument(
-        "--to", action="append", default=[], metavar="KEY=VERSION", help="what must be reached"
-    )
+        "--to", nargs="+", action="extend", default=[], metavar="KEY=VERSION",
+        help="what must be reached; 8.3.RCX means the cheapest release of that train",
+    )  # fmt: skip
     parser.add_argument("--for", dest="recipe", metavar="RECIPE", help="add a recipe's needs")
     parser.add_argument("--backend", choices=("mcore", "fsdp2"), help="with --for")
     parser.add_argument("--product", metavar="NAME", help="A2, A3, 950, 910, 310P, cuda or cpu")
@@ -57,11 +58,12 @@ def run(args: argparse.Namespace) -> int:
     """Prints pairs, changes and what may stay; returns the exit code. Raises UsageError."""
     matrix = load()
     have, context = _starting_point(args, matrix)
-    keep = [key for cell in args.keep for key in cell.split(",") if key]
-    _check_keys(keep, matrix, "--keep")
-    target = _versions(args.to, matrix, "--to")
+    keep = [key.strip() for cell in args.keep for key in cell.split(",") if key.strip()]
+    check_keys(keep, matrix, "--keep")
+    targets = targets_of(args.to, matrix, have, keep)
     results = pair_results(matrix, have, context)
-    change = smallest_change(matrix, have, context, keep, target)
+    found = [(smallest_change(matrix, have, context, keep, one), one) for one in targets]
+    change, target = min(found, key=lambda pair: (pair[0].level == "none", pair[0].cost))
     if args.json:
         document = _document(matrix, have, context, keep, target, results, change, args.lang)
         print(json.dumps(document, ensure_ascii=False))
@@ -78,9 +80,9 @@ def _starting_point(args: argparse.Namespace, matrix: Matrix) -> tuple[dict[str,
         recipe_product, model_type = _recipe(args.recipe, args.backend)
         product = product or recipe_product
     if product is not None:
-        _check_product(product, matrix)
+        product = check_product(product, matrix)
     if args.have:
-        return _versions(args.have, matrix, "--have"), Context(product, arch, model_type)
+        return installed(args.have, matrix, Context(product, arch, model_type))
     from certify.environment.probes import inspect
     from certify.resolver.view import context_of, have_of
 
@@ -101,42 +103,6 @@ def _recipe(name: str, backend: str | None) -> tuple[str | None, str | None]:
     except UsageError:
         return recipe.product, None
     return recipe.product, config.get("model_type")
-
-
-def _versions(words: Iterable[str] | None, matrix: Matrix, option: str) -> dict[str, str]:
-    answer = {}
-    for word in words or ():
-        key, equals, value = word.partition("=")
-        if not (key and equals and value):
-            raise UsageError(f"{word!r} is no KEY=VERSION", where=option, hint="cann=9.1.0")
-        key = key.replace("-", "_")
-        _check_keys([key], matrix, option)
-        family = matrix.family(key)
-        if parse(family, value) is None:
-            found = from_free_text(family, value)
-            if found is None:
-                raise UsageError(
-                    f"{value!r} is no version of {matrix.components[key]['name']}", where=option
-                )
-            value = found.raw
-        answer[key] = value
-    return answer
-
-
-def _check_keys(keys: Iterable[str], matrix: Matrix, option: str) -> None:
-    for key in keys:
-        if key not in matrix.components:
-            from difflib import get_close_matches
-
-            near = get_close_matches(key, matrix.components, n=3, cutoff=0.5)
-            hint = f"did you mean: {', '.join(near)}?" if near else "certify matrix list"
-            raise UsageError(f"no component {key!r}", where=option, hint=hint)
-
-
-def _check_product(name: str, matrix: Matrix) -> None:
-    names = [row["name"] for row in matrix.tables["products"]]
-    if name not in names:
-        raise UsageError(f"no product {name!r}", where="--product", expected=", ".join(names))
 
 
 def _document(
@@ -250,7 +216,8 @@ def _change_lines(matrix: Matrix, target: dict[str, str], change: Resolution) ->
     for step in change.changes:
         source = _source(step.why, matrix)
         lines.append(
-            f"  {step.component}: {step.found or 'absent'} -> {step.target}"
+            f"  {step.component}: {step.found or 'absent'} -> "
+            + ("removed" if step.target == "none" else step.target)
             + (f"  [{source}]" if source else "")
         )
         if step.stops_jobs:

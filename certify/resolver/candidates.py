@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from certify.resolver.claims import Claims, Statement
     from certify.resolver.model import Context
 
-_MOST = 12
+# Components of which ranges speak: any version that is named, or an open end, may do.
+_BY_RANGE = ("numpy", "transformers", "tokenizers", "accelerate", "deepspeed", "peft", "python")
 Row = dict[str, str]
 Relations = dict[str, list[tuple[int, "Mapping[str, str]"]]]
 
@@ -38,6 +39,7 @@ class Candidates:
         torch = claims.version("torch", have.get("torch", ""))
         self._installed_torch = release(torch) if torch else ()
         self._distances: dict[str, int] = {}
+        self._ranges: dict[str, list[str]] = {}
         self._wheels_of: dict[tuple[int, ...] | None, list[str]] = {}
         self._pairing_rows: Sequence[Statement] | None = None
 
@@ -59,7 +61,20 @@ class Candidates:
             values.update(dict.fromkeys(self._wheels(row)))
         else:
             values.update(dict.fromkeys(self._declared(key, row)))
+            if key in _BY_RANGE or (key == "torch" and "torch_npu" not in row):
+                values.update(dict.fromkeys(self._by_range(key)))
         return list(values)
+
+    def _by_range(self, key: str) -> list[str]:
+        """Named versions, then open ends of ranges, nearest first."""
+        found = self._ranges.get(key)
+        if found is None:
+            named = self.claims.named(key)
+            exact = {raw: v for raw, v in named.items() if raw[0] not in "<>"}
+            ends = {raw: v for raw, v in named.items() if raw[0] in "<>"}
+            found = [*self._nearest(key, exact), *self._nearest(key, ends)]
+            self._ranges[key] = found
+        return found
 
     def _torch_of(self, wheel: str) -> str:
         version = self.claims.version("torch_npu", wheel)
@@ -143,7 +158,7 @@ class Candidates:
                     and self.claims.applies(statement.claim, self.context)
                 ):
                     found.update((value.raw, value) for value in (*mine.values, *mine.bounds))
-        return self._nearest(key, found)[:_MOST]
+        return self._nearest(key, found)
 
     def _nearest(self, key: str, found: Mapping[str, Any]) -> list[str]:
         """Upwards from the installed value, then downwards; newest first when nothing is there."""

@@ -13,6 +13,7 @@ from certify.resolver.claims import claims_of
 from certify.resolver.commands import commands_for
 from certify.resolver.model import (
     COMPATIBLE,
+    INCOMPATIBLE,
     REFERENCE,
     UNDECLARED,
     Change,
@@ -20,8 +21,8 @@ from certify.resolver.model import (
     PairResult,
     Resolution,
 )
-from certify.resolver.pairs import completed
-from certify.resolver.search import FIXED, Search
+from certify.resolver.pairs import completed, named_context
+from certify.resolver.search import FIXED, REMOVED, Search
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -47,17 +48,18 @@ def smallest_change(
     in ``have`` are neither judged nor changed. Level ``none`` with ``blocked`` when what may not
     move contradicts itself.
     """
-    context = context or Context()
     claims = claims_of(matrix)
+    context = named_context(claims, context)
     search = Search(claims, completed(claims, have, context), context, keep, target or {})
     plan = search.run()
     if plan is None:
-        return Resolution((), 0, {}, "none", blocked=tuple(search.blocked) or tuple(sorted(keep)))
+        blocked = tuple(search.blocked) or tuple(search.standing()) or tuple(sorted(keep))
+        return Resolution((), 0, {}, "none", blocked=blocked)
     results = search.results(plan.row, search.order)
     return Resolution(
         _changes(search, plan.row),
         plan.cost,
-        {key: plan.row[key] for key in search.order},
+        {key: plan.row[key] for key in search.order if plan.row[key] != REMOVED},
         _level(results),
         _stays(search, plan.row, results),
         tuple(dict.fromkeys("+".join(r.components) for r in results if r.status == UNDECLARED)),
@@ -102,6 +104,10 @@ def _because(search: Search, key: str, row: dict[str, str]) -> str:
     """The id of a claim that pairs the new value with the rest; ``target`` if it was asked for."""
     if key in search.target:
         return "target"
+    if row[key] == REMOVED:
+        here = {**row, key: search.have[key]}
+        results = search.results(here, [key])
+        return next((r.claims[0] for r in results if r.status == INCOMPATIBLE and r.claims), "")
     good = [
         result
         for result in search.results(row, search.order)

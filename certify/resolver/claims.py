@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from certify.resolver.model import Reason
-from certify.versions import Spec, SpecError, Version, parse, parse_spec
+from certify.versions import Spec, SpecError, Version, parse, parse_spec, release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 POSITIVE = ("reference", "compatible", "requirement", "pin")
 NEGATIVE = ("incompatible",)
+# Stands for the last release of a line that is not known by number.
+_FAR = 99999
 
 
 class Statement(NamedTuple):
@@ -77,11 +79,25 @@ class Claims:
     def __init__(self, matrix: Matrix) -> None:
         self.matrix = matrix
         self.trains: list[tuple[int, ...]] = []
+        # Made by `trains.hdk_lines` on first use.
+        self.lines: object = None
         self._tags: list[Claim] | None = None
         self._wheels: dict[object, list[Claim]] | None = None
         self._indexes: dict[tuple[str, str], PairIndex] = {}
         self._versions: dict[tuple[str, str], Version | None] = {}
+        self._named: dict[str, dict[str, Version]] = {}
         self._parents = {row["name"]: row["parent"] for row in matrix.tables["products"]}
+        self._members: dict[str, list[str]] = {}
+        self._spellings: dict[str, str] = {}
+        for row in matrix.tables["products"]:
+            if row["parent"] and row["english"].startswith("Atlas"):
+                self._members.setdefault(row["parent"], []).append(row["name"])
+            for text in (row["name"], row["english"], row["chinese"]):
+                short = _squashed(text)
+                for word in (short, short.removeprefix("atlas"), short.removeprefix("ascend")):
+                    self._spellings.setdefault(word, row["name"])
+        if self._parents.get("A5"):
+            self._members["A5"] = self._members.get(self._parents["A5"], [])
         self.conflicts = {row["id"]: row for row in matrix.tables["conflicts"]}
 
     def index(self, subject: str, object_: str) -> PairIndex:
@@ -136,11 +152,44 @@ class Claims:
         return parse_spec(self.matrix.family(key), claim.components[key])
 
     def version(self, key: str, text: str) -> Version | None:
-        """A found version, parsed once."""
+        """A found version, parsed once; ``<2.0`` is the newest one below 2.0."""
         place = (key, text)
         if place not in self._versions:
-            self._versions[place] = parse(self.matrix.family(key), text)
+            family = self.matrix.family(key)
+            found = _beside(family, text) if text[:1] in ("<", ">") else parse(family, text)
+            self._versions[place] = found
         return self._versions[place]
+
+    def named(self, key: str) -> dict[str, Version]:
+        """Every version that a current claim names for a component, then what its ranges leave
+        open: ``<2.0`` where no version below 2.0 is named."""
+        found = self._named.get(key)
+        if found is None:
+            found = self._named[key] = self._all_named(key)
+        return found
+
+    def _all_named(self, key: str) -> dict[str, Version]:
+        answer: dict[str, Version] = {}
+        open_ends: dict[str, None] = {}
+        for claim in self.matrix.about(key):
+            if claim.state != "current" or claim.kind not in POSITIVE + NEGATIVE:
+                continue
+            try:
+                spec = self._spec(key, claim)
+            except SpecError:
+                continue
+            if self.matrix.family(key) not in ("pep440", "python"):
+                continue
+            answer.update((v.raw, v) for v in (*spec.values, *spec.bounds) if not v.is_prerelease)
+            # Outside an excluded range, inside a required one: either side of each end may help.
+            for operator, number in spec.ends:
+                if operator in ("<", ">=", "<=", ">"):
+                    open_ends.setdefault(("<" if operator in ("<", ">=") else ">") + number.strip())
+        for text in open_ends:
+            version = self.version(key, text)
+            if version is not None:
+                answer[text] = version
+        return answer
 
     def applies(self, claim: Claim, context: Context) -> bool:
         """Whether the conditions of a claim hold here.
@@ -165,6 +214,16 @@ class Claims:
             return not line & set(condition[1:].split("|"))
         return bool(line & set(condition.split("|")))
 
+    def members(self, product: str) -> list[str]:
+        """The products of a family that claims tell apart, none for a single product."""
+        return self._members.get(product, [])
+
+    def product_name(self, text: str | None) -> str | None:
+        """The name in products.tsv of a product as people write it (Atlas 350, 950SuperPoD)."""
+        if text is None or text in self._parents:
+            return text
+        return self._spellings.get(_squashed(text), text)
+
     def reason(self, statement: Statement, subject: str, object_: str) -> Reason:
         """What one statement says, as a link of a chain."""
         claim = statement.claim
@@ -188,6 +247,28 @@ class Claims:
         """The display name of a component."""
         row = self.matrix.components.get(key)
         return row["name"] if row else key
+
+
+def _squashed(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalnum())
+
+
+def _beside(family: str, text: str) -> Version | None:
+    """The version next to the end of an open range: ``<2.0`` as 1.99999, ``>5.5.0`` as 5.5.1."""
+    end = parse(family, text[1:].strip("= "))
+    if end is None:
+        return None
+    numbers = list((*release(end), 0, 0)[:3])
+    if text[0] == ">":
+        numbers[-1] += 1
+    else:
+        place = max((i for i, number in enumerate(numbers) if number), default=0)
+        numbers[place] -= 1
+        numbers[place + 1 :] = [_FAR] * (len(numbers) - place - 1)
+    if numbers[0] < 0:
+        return None
+    found = parse(family, ".".join(map(str, numbers)))
+    return Version(family, text, found.key) if found else None
 
 
 def claims_of(matrix: Matrix) -> Claims:

@@ -41,6 +41,8 @@ _TRITON_INDEX = "https://triton-ascend.osinfra.cn/pypi/simple"
 def commands_for(key: str, row: Mapping[str, str], context: Context) -> tuple[str, ...]:
     """The lines for one component of the target row, empty when there is no general one."""
     version = row[key]
+    if version == "none":
+        return (f"pip uninstall -y {_PIP_NAMES.get(key, key)}",)
     arch = context.arch or "$(uname -m)"
     chip = _PACKAGE_NAMES.get(context.product or "", "<chip>")
     if key in ("cann", "cann_ops", "nnal"):
@@ -55,16 +57,20 @@ def commands_for(key: str, row: Mapping[str, str], context: Context) -> tuple[st
         folder = _CHECKOUTS[key]
         return (f"git -C {folder} fetch --tags origin && git -C {folder} checkout {version}",)
     if key == "python":
-        return (f"conda create -n certified python={version}",)
+        wanted = f"'python{version}'" if version[0] in "<>" else f"python={version}"
+        return (f"conda create -n certified {wanted}",)
     if key == "torch" and "torch_npu" in row:
         # On x86_64 torch_npu asks for the +cpu build, which PyPI does not carry.
         index = f" --index-url {_CPU_WHEELS}" if context.arch != "aarch64" else ""
-        return (f"pip install torch=={version}{index}",)
+        wanted = f"'torch{version}'" if version[0] in "<>" else f"torch=={version}"
+        return (f"pip install {wanted}{index}",)
     if key == "triton_ascend":
         extra = f" --extra-index-url {_TRITON_INDEX}" if _off_pypi(version) else ""
         return (f"pip install --no-deps triton-ascend=={version}{extra}",)
     if key in ("cuda", "cuda_driver"):
         return ()
+    if version[0] in "<>":
+        return (f"pip install '{_PIP_NAMES.get(key, key)}{version}'",)
     dependencies = "--no-deps " if "torch_npu" in row else ""
     return (f"pip install {dependencies}{_PIP_NAMES.get(key, key)}=={version.removeprefix('v')}",)
 

@@ -34,8 +34,8 @@ def pair_results(
 
     A relation about which nothing at all is published gives no result.
     """
-    context = context or Context()
     claims = claims_of(matrix)
+    context = named_context(claims, context)
     have = completed(claims, have, context)
     results = []
     for relation in matrix.tables["relations"]:
@@ -46,6 +46,13 @@ def pair_results(
             if result is not None:
                 results.append(result)
     return results
+
+
+def named_context(claims: Claims, context: Context | None) -> Context:
+    """The context with the product as products.tsv calls it."""
+    if context is None:
+        return Context()
+    return Context(claims.product_name(context.product), context.arch, context.model_type)
 
 
 def completed(claims: Claims, have: Mapping[str, str], context: Context) -> dict[str, str]:
@@ -220,13 +227,22 @@ def _tag_explained(query: Query, answer: Answer) -> Answer:
 def _result(
     rule: str, query: Query, answer: Answer, found: dict[str, str], brief: bool
 ) -> PairResult:
-    why = () if brief else query.reasons(answer.statements) + answer.more
-    conflict = next((s.claim.conflict for s in answer.statements if s.claim.conflict), "")
+    why = () if brief else query.reasons(answer.statements) + _with_rows(query, answer)
+    # A conflict is told where it is about this pair, not about others of the same table.
+    conflict = next((r.values["conflict"] for r in answer.more if "conflict" in r.values), "")
+    conflict = conflict or next(
+        (s.claim.conflict for s in answer.statements if s.claim.conflict and _about(query, s)), ""
+    )
     expected: dict[str, tuple[str, ...]] = {}
-    if answer.status in (INCOMPATIBLE, UNDECLARED):
+    # An undeclared driver is no reason to move anything.
+    open_driver = answer.status == UNDECLARED and query.object == "hdk"
+    if answer.status in (INCOMPATIBLE, UNDECLARED) and not open_driver:
         if answer.declared:
             expected[query.object] = _nearest(answer.declared, query.found)
-        subjects = () if brief else tuple(_subjects_for(query))
+        # A driver that is excluded on this product goes with no other CANN either.
+        own = any(query.subject in s.claim.components for s in answer.statements)
+        aside = query.object == "hdk" and not own
+        subjects = () if brief or aside else tuple(_subjects_for(query))
         if subjects:
             expected[query.subject] = subjects
     return PairResult(
@@ -239,6 +255,36 @@ def _result(
         why,
         conflict,
     )
+
+
+def _with_rows(query: Query, answer: Answer) -> tuple[Reason, ...]:
+    """The conclusions, with the row of another project that lists a pair which is not declared:
+    it does not override the tables of the components themselves, but it is published."""
+    if answer.status not in (INCOMPATIBLE, UNDECLARED):
+        return answer.more
+    if any(reason.kind == "elsewhere" for reason in answer.more):
+        return answer.more
+    claims = query.claims
+    row = next(
+        (
+            s
+            for s in claims.index(query.subject, query.object).about(query.version)
+            if s.positive
+            and s.scope not in query.authority
+            and s.object.matches(query.found)
+            and claims.applies(s.claim, query.context)
+        ),
+        None,
+    )
+    if row is None:
+        return answer.more
+    words = query.words(source=row.claim.citation())
+    more = tuple(reason for reason in answer.more if reason.kind != "unknown")
+    return (*more, Reason("elsewhere", words, row.claim.id))
+
+
+def _about(query: Query, statement: Statement) -> bool:
+    return query.object != "hdk" or statement.object.matches(query.found)
 
 
 def _nearest(values: Iterable[str], found: Version) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from certify.resolver.model import COMPATIBLE, INCOMPATIBLE, REFERENCE, UNDECLARED, Reason
-from certify.versions import Version, release
+from certify.versions import Version, parse_spec, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,10 +58,16 @@ class Query:
 
     def reasons(self, statements: Sequence[Statement]) -> tuple[Reason, ...]:
         """The first few statements as links of the chain."""
-        return tuple(
-            self.claims.reason(statement, self.subject, self.object)
-            for statement in statements[:_LISTED]
+        return tuple(self._reason(statement) for statement in statements[:_LISTED])
+
+    def _reason(self, statement: Statement) -> Reason:
+        if self.subject in statement.claim.components or "product" not in statement.claim.where:
+            return self.claims.reason(statement, self.subject, self.object)
+        # What is said of the object on a product, whatever the subject is.
+        on_product = statement._replace(
+            subject=parse_spec("name", statement.claim.where["product"])
         )
+        return self.claims.reason(on_product, "product", self.object)
 
 
 @dataclass(frozen=True)

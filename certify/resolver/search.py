@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from certify.resolver.candidates import Candidates
 from certify.resolver.model import INCOMPATIBLE, REFERENCE, UNDECLARED, Context, PairResult
 from certify.resolver.pairs import completed, judge
+from certify.resolver.trains import hdk_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from certify.resolver.claims import Claims
 
@@ -23,7 +24,12 @@ ORDER = (
     *BASE, "torchvision", "hdk", "cann_ops", "nnal", "triton_ascend", "triton", "python",
     "mindspeed_llm", "mindspeed_core", "megatron", "vllm_ascend", "vllm", "llamafactory", "verl",
     "transformers", "tokenizers", "accelerate", "deepspeed", "peft", "numpy", "cuda", "cuda_driver",
+    "fsdpturbo", "fla_npu",
 )  # fmt: skip
+# The value of a package that has to be removed.
+REMOVED = "none"
+# Values of one component that are followed further, when they fit what is chosen so far.
+_MOST = 12
 # Not movable here: hardware, the system, and facts that belong to an installed part.
 FIXED = ("product", "arch", "model_type", "glibc", "torch_npu_git", "firmware")
 
@@ -92,11 +98,15 @@ class Search:
             self.best = Plan(cost, nearness, dict(row))
             return
         key = self.order[depth]
-        for value, price in self._priced(key, row):
+        left = _MOST
+        for value, price in self._priced(key, row, cost, nearness):
             if self._hopeless(cost + price, nearness) or self._too_far(key, value, cost + price):
                 continue
             inside = {**row, key: value}
-            if self._fits(key, inside):
+            if key == "hdk" and self._moved_freely(key, inside) and not self._of_line(value):
+                continue
+            if left and self._fits(key, inside):
+                left -= key not in self.base
                 self._descend(depth + 1, inside, cost + price, nearness)
 
     def _hopeless(self, cost: int, nearness: tuple[int, ...]) -> bool:
@@ -116,10 +126,38 @@ class Search:
             cost += int(self.claims.matrix.components["torch"]["cost"])
         return cost > self.best.cost or (cost == self.best.cost and away > self.best.nearness[0])
 
-    def _priced(self, key: str, row: Row) -> list[tuple[str, int]]:
-        values = [(value, self.cost(key, value, row)) for value in self.candidates.values(key, row)]
-        # Sorting keeps the order of nearness among values of the same price.
-        return sorted(values, key=lambda pair: pair[1])
+    def _priced(
+        self, key: str, row: Row, cost: int, nearness: tuple[int, ...]
+    ) -> Iterator[tuple[str, int]]:
+        """Values with their prices. What is installed comes first and is free; the others, which
+        all cost the same, are looked for only while they could still win."""
+        here = self.have.get(key)
+        if here is not None and key not in self.target:
+            yield here, 0
+            if key in self.keep:
+                return
+        price = self.cost(key, "", row)
+        if here is not None and key not in self.target and self._hopeless(cost + price, nearness):
+            return
+        for value in self.candidates.values(key, row):
+            if value != here or key in self.target:
+                yield value, self.cost(key, value, row)
+        if self._must_go(key, row):
+            yield REMOVED, self.cost(key, REMOVED, row)
+
+    def _must_go(self, key: str, row: Row) -> bool:
+        """Whether what is installed is excluded beside what is chosen, and may be removed."""
+        here = self.have.get(key)
+        if here is None or key in self.keep or key in self.target:
+            return False
+        if self.claims.matrix.components[key]["layer"] != "package":
+            return False
+        for number, relation in self.relations[key]:
+            if relation["policy"] in ("exclusive", "exclude") and relation["object"] == key:
+                result = self._judge(number, relation, {**row, key: here})
+                if result is not None and result.status == INCOMPATIBLE:
+                    return True
+        return False
 
     def cost(self, key: str, value: str, row: Mapping[str, str]) -> int:
         """What it costs to give a component this value; partners that move along are free."""
@@ -138,15 +176,25 @@ class Search:
             result = self._judge(number, relation, row)
             if result is None or result.status not in (INCOMPATIBLE, UNDECLARED):
                 continue
+            if key == "hdk" and result.status == UNDECLARED and self._moved_freely(key, row):
+                # Nobody changes a driver for one that is not declared either.
+                return False
             if result.status == UNDECLARED and not (relation["demand"] and result.expected):
                 continue
             held = {*self.keep, *self.target, *FIXED}
             if result.status == UNDECLARED and {*result.components} <= held:
                 continue
-            if {*result.components} - {"torch_npu_product"} <= held:
+            wheel = {"torch_npu" if c == "torch_npu_product" else c for c in result.components}
+            if wheel <= held:
                 self.blocked.setdefault("+".join(result.components))
             return False
         return True
+
+    def _of_line(self, value: str) -> bool:
+        return hdk_lines(self.claims).may_be(self.context.product, value)
+
+    def _moved_freely(self, key: str, row: Row) -> bool:
+        return row[key] != self.have.get(key) and key not in self.target
 
     def _judge(self, number: int, relation: Mapping[str, str], row: Row) -> PairResult | None:
         subject, object_ = relation["subject"], relation["object"]
@@ -157,6 +205,8 @@ class Search:
         if "torch_npu_product" in (subject, object_):
             inside = {**row, **self._product(row.get("torch_npu", ""), git)}
         if subject not in inside or object_ not in inside:
+            return None
+        if REMOVED in (inside[subject], inside[object_]):
             return None
         place = (number, inside[subject], inside[object_], git)
         if place not in self._judged:
@@ -192,8 +242,8 @@ class Search:
         return answer
 
     def _nearness(self, row: Row) -> tuple[int, ...]:
-        """Of two bases of the same price: the release of torch that is there, then a reference
-        row, then one from the project itself, then the newer wheel."""
+        """Of two bases of the same price: the release of torch that is there, then a row of
+        the project itself, then a reference, then the newer wheel."""
         wheel = row.get("torch_npu", "")
         if not wheel:
             return (0,)
@@ -202,8 +252,19 @@ class Search:
         secondary = any(self._is_secondary(r) for r in pairs)
         version = self.claims.version("torch_npu", wheel)
         newer = -version.key[3] if version else 0
-        return (self.candidates.torch_distance(wheel), not reference, secondary, newer)
+        return (self.candidates.torch_distance(wheel), secondary, not reference, newer)
 
     def _is_secondary(self, result: PairResult) -> bool:
+        """Whether a pair rests on a secondary source: a fork, a thread, or marked as one."""
         row = self.claims.conflicts.get(result.conflict)
-        return bool(row) and row["action"] == "secondary" if row else False
+        if row:
+            return row["action"] == "secondary"
+        claim = self.claims.matrix.by_id.get(result.claims[0]) if result.claims else None
+        return claim is not None and ("fork" in claim.source or "issues/" in claim.path)
+
+    def standing(self) -> list[str]:
+        """The pairs that do not go together as they are."""
+        row = {key: self.target.get(key, self.have.get(key, "")) for key in self.order}
+        row |= {key: value for key, value in self.have.items() if key in FIXED}
+        bad = [r for r in self.results(row, self.order) if r.status == INCOMPATIBLE]
+        return list(dict.fromkeys("+".join(r.components) for r in bad))

@@ -183,12 +183,15 @@ def _with_other_sources(
     hits = tuple(s for s in elsewhere if s.object.matches(query.found))
     if hits and not known:
         return Answer(COMPATIBLE, hits)
-    if known and answer is None:
+    if known and answer is None and not hits:
         return Answer(UNDECLARED, more=(*chain, Reason("unknown", query.words())))
     if hits and answer is not None and answer.status in (INCOMPATIBLE, UNDECLARED):
         words = query.words(source=hits[0].claim.citation())
         more = (*answer.more, Reason("elsewhere", words, hits[0].claim.id))
         return Answer(UNDECLARED, answer.statements, more, answer.declared)
+    if hits and answer is None:
+        words = query.words(source=hits[0].claim.citation())
+        return Answer(UNDECLARED, hits, (*chain, Reason("elsewhere", words, hits[0].claim.id)))
     if answer is None:
         if elsewhere:
             values = declared_values(elsewhere)
@@ -199,30 +202,170 @@ def _with_other_sources(
 
 
 def cann_with_driver(query: Query) -> Answer | None:
-    """CANN with the host's HDK. Numbers compare only inside one product family.
+    """CANN with the host's HDK. Numbers compare only inside one product line.
 
-    Declared cells decide. Older than a cell declared N, with nothing older declared Y: N as well.
-    Everything else outside the cells is undeclared: in the field old drivers often do work.
+    What is said of this product decides first: its pairs, then the HDK that it excludes. Then the
+    declared cells. A release of the train of a declared one passes. Older than a cell declared N,
+    with nothing older declared Y: N as well. Everything else outside the cells is undeclared, and
+    no reason to move anything: in the field old drivers often do work.
     """
+    claims, product = query.claims, query.context.product
     statements = [s for s in query.statements() if _is_about_pair(s)]
+    own = decide(query, [s for s in statements if "product" in s.claim.where])
+    if own is not None:
+        return own
+    lines = hdk_lines(claims)
+    against = lines.against(product, query.found)
+    values = tuple(v for v in declared_values(statements) if lines.may_be(product, v))
+    if against:
+        more = (_state_product(query, lines),) if lines.differ(product) else ()
+        return Answer(INCOMPATIBLE, against, more, values)
+    in_line = lines.on_950(product)
+    if in_line and not lines.has(product, query.found):
+        if lines.differ(product):
+            return Answer(UNDECLARED, (), (_state_product(query, lines),))
+        words = query.words(listed=", ".join(_values_of(lines.lines(product))))
+        return Answer(UNDECLARED, (), (Reason("not-listed", words),))
+    answer = _cells(query, statements, values) or _neighbour(query, product)
+    return answer if answer.status != UNDECLARED else _in_a_range(query) or answer
+
+
+def _state_product(query: Query, lines: HdkLines) -> Reason:
+    named = _values_of(lines.lines(query.context.product))
+    return Reason("state-product", query.words(listed=", ".join(named)))
+
+
+def _cells(query: Query, statements: Sequence[Statement], values: tuple[str, ...]) -> Answer | None:
     answer = decide(query, statements)
     if answer is not None:
         return answer
-    values = declared_values(statements)
+    train = query.found.train
+    near = [s for s in statements if s.positive and any(v.train == train for v in s.object.values)]
+    if near:
+        return _of_one_train(query, near)
     good = [_low(s) for s in statements if s.positive]
     refused = [
         s
         for s in statements
-        if not s.positive and query.found.train < _low(s) and all(_low(s) < low for low in good)
+        if not s.positive and train < _low(s) and all(_low(s) < low for low in good)
     ]
     if refused:
         words = query.words(declared=refused[0].object.text)
         return Answer(INCOMPATIBLE, tuple(refused), (Reason("older-than-excluded", words),), values)
-    if statements:
-        words = query.words(listed=", ".join(values[:4]))
-        positive = tuple(s for s in statements if s.positive)
-        return Answer(UNDECLARED, positive, (Reason("not-listed", words),), values)
-    return _neighbour(query)
+    if not statements:
+        return None
+    words = query.words(listed=", ".join(values[:4]))
+    positive = tuple(s for s in statements if s.positive)
+    return Answer(UNDECLARED, positive, (Reason("not-listed", words),), values)
+
+
+def _of_one_train(query: Query, near: Sequence[Statement]) -> Answer:
+    """25.3.0 is of the train of 25.3.RC1, 25.0.RC1.1 a patch of 25.0.RC1."""
+    named = next(v for s in near for v in s.object.values if v.train == query.found.train)
+    more = Reason("same-train", query.words(declared=named.raw))
+    return Answer(COMPATIBLE, tuple(near), (more,))
+
+
+def _in_a_range(query: Query) -> Answer | None:
+    """Ranges of CANN that a third product declares with ranges of HDK; no test builds."""
+    if query.version.is_prerelease:
+        return None
+    hits = [
+        s
+        for s in query.statements()
+        if s.positive
+        and not (s.subject.is_exact or s.object.is_exact)
+        and s.object.matches(query.found)
+    ]
+    return Answer(COMPATIBLE, tuple(hits)) if hits else None
+
+
+class HdkLines:
+    """Which HDK belongs to which product line: claims about an HDK on certain products."""
+
+    def __init__(self, claims: Claims) -> None:
+        self.claims = claims
+        self._allowed: dict[tuple[str | None, str], bool] = {}
+        # Claims that speak of HDK and product, CANN aside.
+        self._all = [
+            s
+            for s in claims.index("hdk", "hdk").all
+            if s.scope == "cann_hdk" and "product" in s.claim.where
+            and "toolbox" in s.claim.components
+        ]  # fmt: skip
+
+    def _names(self, product: str | None) -> list[str]:
+        """The products that this name may mean: a family stands for its members."""
+        members = self.claims.members(product) if product else []
+        return members or [product or "?"]
+
+    def lines(self, product: str | None) -> list[Statement]:
+        """The HDK that are declared for these products, whatever their CANN."""
+        return [
+            s
+            for name in self._names(product)
+            for s in self._all
+            if s.positive and self.claims.product_holds(s.claim.where["product"], name)
+        ]
+
+    def on_950(self, product: str | None) -> bool:
+        """Whether the product has a line of its own, apart from the common HDK."""
+        names = self._names(product)
+        stated = [s.claim.where["product"] for s in self._all]
+        apart = {name for cell in stated if not cell.startswith("!") for name in cell.split("|")}
+        return bool(apart & set(names))
+
+    def against(self, product: str | None, found: Version) -> tuple[Statement, ...]:
+        """Claims that exclude this HDK, when every product that is meant excludes it."""
+        answer: list[Statement] = []
+        for name in self._names(product) if product else ():
+            here = [
+                s
+                for s in self._all
+                if self.claims.product_holds(s.claim.where["product"], name)
+                and s.object.matches(found)
+            ]
+            if not here or any(s.positive for s in here):
+                return ()
+            answer += here
+        return tuple(answer)
+
+    def has(self, product: str | None, found: Version) -> bool:
+        """Whether every product that is meant takes this HDK."""
+        return all(
+            any(s.object.matches(found) for s in self.lines(name)) for name in self._names(product)
+        )
+
+    def differ(self, product: str | None) -> bool:
+        """Whether the product that is meant decides about the HDK."""
+        sets = [tuple(_values_of(self.lines(name))) for name in self._names(product)]
+        return len(set(sets)) > 1
+
+    def may_be(self, product: str | None, text: str) -> bool:
+        """Whether an HDK may be recommended: of the line of the product, of the common one while
+        the product is not known."""
+        place = (product, text)
+        if place not in self._allowed:
+            found = self.claims.version("hdk", text)
+            apart = self.on_950(product)
+            if found is None:
+                self._allowed[place] = not apart
+            elif apart:
+                self._allowed[place] = self.has(product, found)
+            else:
+                self._allowed[place] = not self.against(product or "?", found)
+        return self._allowed[place]
+
+
+def hdk_lines(claims: Claims) -> HdkLines:
+    """The product lines of a matrix, made once."""
+    if not isinstance(claims.lines, HdkLines):
+        claims.lines = HdkLines(claims)
+    return claims.lines
+
+
+def _values_of(statements: Sequence[Statement]) -> list[str]:
+    return list(dict.fromkeys(s.object.text for s in statements))
 
 
 def _is_about_pair(statement: Statement) -> bool:
@@ -239,7 +382,7 @@ def _low(statement: Statement) -> tuple[int, ...]:
     return min([*trains, *([wildcard] if wildcard else [])], default=(0, 0))
 
 
-def _neighbour(query: Query) -> Answer:
+def _neighbour(query: Query, product: str | None) -> Answer:
     """No row for this CANN: the rows of its train, older ones first, say what is near."""
     index = query.claims.index(query.subject, query.object)
     near = [
@@ -251,7 +394,8 @@ def _neighbour(query: Query) -> Answer:
         and query.claims.applies(s.claim, query.context)
         and any(v.train == query.version.train for v in s.subject.values)
     ]
-    values = declared_values(near)
+    lines = hdk_lines(query.claims)
+    values = tuple(v for v in declared_values(near) if lines.may_be(product, v))
     if not near:
         return Answer(UNDECLARED, more=(Reason("unknown", query.words()),))
     if any(s.object.matches(query.found) for s in near) and not query.version.is_prerelease:

@@ -28,6 +28,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{object} {found} is not among what is declared for {subject} {version}: {listed}",
         "{subject} {version} 声明的 {object} 为 {listed}，不含 {found}",
     ),
+    "state-product": (
+        "which {object} goes with {subject} {version} depends on the product, of which only the "
+        "family is known ({listed}): state it with --product",
+        "{subject} {version} 配套的 {object} 因具体产品而异（{listed}），请用 --product 指明产品",
+    ),
     "unknown": (
         "no published table names {subject} {version} together with {object}",
         "公开资料没有给出 {subject} {version} 与 {object} 的配套关系",
@@ -75,8 +80,9 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{subject} 与 {object} 同版本发布：{version} 配 {needed}",
     ),
     "elsewhere": (
-        "only {source} uses this pair; {subject}'s own tables do not declare it",
-        "仅 {source} 使用该组合，{subject} 自身的配套表未声明",
+        "only {source} lists this pair; it does not override {subject}'s own tables, which do not "
+        "declare it",
+        "仅 {source} 列出该组合，不能代替 {subject} 自身的配套表，后者未声明",
     ),
     "disagree": (
         "sources disagree ({conflict}): {handling}",

@@ -39,9 +39,10 @@ class SpecError(ValueError):
 
 class Spec:
     """A parsed specification. text: as written in the claim; values: its exact versions;
-    bounds: released versions that its ranges include at their ends."""
+    bounds: released versions that its ranges include at their ends; ends: every end of its ranges
+    as operator and number."""
 
-    __slots__ = ("_tests", "absent", "bounds", "family", "text", "values")
+    __slots__ = ("_tests", "absent", "bounds", "ends", "family", "text", "values")
 
     def __init__(self, family: str, text: str) -> None:
         self.family = family
@@ -49,6 +50,7 @@ class Spec:
         self.absent = text == ABSENT
         self.values: tuple[Version, ...] = ()
         self.bounds: tuple[Version, ...] = ()
+        self.ends: tuple[tuple[str, str], ...] = ()
         self._tests: list[Test] = []
         for part in () if self.absent else text.split("|"):
             self._add(part.strip())
@@ -73,6 +75,7 @@ class Spec:
             self._tests.append(_all(tuple(_bound(family, b[1], b[2]) for b in bounds if b)))
             self.values += _named(family, bounds, ("==",))
             self.bounds += _named(family, bounds, (">=", "<="))
+            self.ends += tuple((b[1], b[2]) for b in bounds if b)
         else:
             exact = _read(family, part)
             self.values += (exact,)

@@ -126,3 +126,43 @@ def test_a_file_that_is_no_lock(
     code, _, err = call(capsys, "--root", str(tree), "--check", str(path))
     assert code == 2
     assert what in err
+
+
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("components", []),
+        ("components", {"cann": "9.1.0"}),
+        ("components", {"cann": {"version": 9}}),
+        ("components", {"cann": {"commit": "a"}}),
+        ("devices", {"910B2": "8"}),
+        ("devices", {"910B2": True}),
+        ("packages", None),
+        ("packages", {"torch": ["2.7.1"]}),
+        ("variables", {"A": 1}),
+        ("scripts", "run.sh"),
+        ("image", 5),
+        ("image", "cann:9.1.0"),
+        ("surprise", {}),
+    ],
+)
+def test_a_malformed_lock_is_refused(
+    capsys: pytest.CaptureFixture[str], tree: Path, tmp_path: Path, section: str, value: object
+) -> None:
+    path = tmp_path / "l.json"
+    document = written(capsys, path, "--root", str(tree))
+    document[section] = value
+    path.write_text(json.dumps(document), encoding="utf-8")
+    code, out, err = call(capsys, "--root", str(tree), "--check", str(path))
+    assert (code, out) == (2, "")
+    assert section in err
+
+
+def test_a_missing_section_is_refused(
+    capsys: pytest.CaptureFixture[str], tree: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "l.json"
+    path.write_text(json.dumps({"schema": "certify.lock/1"}), encoding="utf-8")
+    code, _, err = call(capsys, "--root", str(tree), "--check", str(path))
+    assert code == 2
+    assert "section components of the lock is missing" in err

@@ -124,6 +124,77 @@ def test_usage_errors(
     assert out == ""
 
 
+def test_lists_are_split_at_commas(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = document(capsys, "--have", "cann=9.0.0,torch_npu=2.7.1.post4", "torch=2.7.1")
+    assert code == 0
+    assert found["have"] == {"cann": "9.0.0", "torch_npu": "2.7.1.post4", "torch": "2.7.1"}
+    code, found = document(capsys, "--have", "cann=9.0.0", "--to", "cann=9.1.0,torch=2.7.1")
+    assert found["target"] == {"cann": "9.1.0", "torch": "2.7.1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (("--have", "cann=9.0.0,cann=9.1.0"), 2, "given twice: 9.0.0 and 9.1.0"),
+        (("--have", "cann=8.3.RCX"), 2, "no installed version"),
+        (("--have", "driver=25.5.1 ,hdk=26.0.RC1"), 2, "one release"),
+        (("--have", "product=H100", "cann=9.0.0"), 2, "no product 'H100'"),
+        (("--have", "arch=riscv", "cann=9.0.0"), 2, "no architecture 'riscv'"),
+        (("--have", "product=A2", "--product", "A3"), 2, "given twice"),
+        (("--have", "cann=9.0.0", "--to", "cann=99.0.0"), 3, "no table knows CANN toolkit 99.0.0"),
+        (("--have", "cann=9.0.0", "--to", "numpy=3.0"), 3, "no table knows numpy 3.0"),
+        (("--have", "cann=9.0.0", "--to", "hdk=29.0.0"), 3, "no table knows"),
+        (("--have", "cann=9.0.0", "--to", "driver=29.0.0"), 3, "no table knows"),
+        (("--have", "cann=9.0.0", "--to", "cann=8.9.RCX"), 3, "no table knows"),
+        (("--have", "cann=9.0.0", "--to", "product=A3"), 2, "hardware"),
+        (("--have", "cann=9.0.0", "--to", "glibc=2.31"), 2, "no target"),
+        (("--have", "cann=9.0.0", "--to", "firmware=7.8.0.2.212"), 2, "comes with an HDK"),
+        (("--have", "cann=9.0.0", "--to", "cann=9.1.0", "--keep", "cann"), 2, "may not be changed"),
+        (
+            ("--have", "driver=25.2.0", "--to", "hdk=26.0.RC1", "--keep", "firmware"),
+            2,
+            "may not be changed",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_said(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, what: str
+) -> None:
+    found, out, err = call(capsys, *words)
+    assert (found, out) == (code, "")
+    assert what in err
+
+
+def test_near_versions_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = call(capsys, "--have", "cann=9.0.0", "--to", "cann=99.0.0")
+    assert "9.2.0" in err
+
+
+def test_a_wildcard_target_becomes_a_release(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--have", *STACK, "--product", "A2", "--to", "cann=8.3.RCX")
+    code, found = document(capsys, *words)
+    assert code == 0
+    assert found["target"]["cann"] in ("8.3.RC1", "8.3.RC2")
+    assert found["resolution"]["row"]["cann"] == found["target"]["cann"]
+
+
+@pytest.mark.parametrize("name", ["driver", "firmware", "hdk"])
+def test_driver_firmware_and_hdk_are_one_axis(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    _, found = document(capsys, "--have", "cann=9.1.0", f"{name}=25.0.RC1", "--product", "A2")
+    assert [p["status"] for p in found["pairs"] if p["rule"] == "cann-driver"] == ["incompatible"]
+    words = ("--have", "cann=9.1.0", "driver=25.0.RC1", "--to", f"{name}=26.0.RC1")
+    _, found = document(capsys, *words, "--product", "A2")
+    assert [step["target"] for step in found["resolution"]["changes"]] == ["26.0.RC1"]
+
+
+def test_product_and_arch_among_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = document(capsys, "--have", "cann=9.1.0", "product=950,arch=arm64")
+    assert (found["product"], found["arch"]) == ("950", "aarch64")
+    assert found["have"] == {"cann": "9.1.0"}
+
+
 def test_start_stays_light() -> None:
     code = (
         "import sys\n"

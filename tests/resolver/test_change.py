@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +134,20 @@ def test_of_two_equal_rows_the_project_itself_is_preferred(matrix: Matrix) -> No
     assert moves(smallest_change(matrix, have, A2)) == {"torch_npu": "2.7.1.post8"}
 
 
+def test_at_equal_cost_the_official_table_goes_first(tmp_path: Path) -> None:
+    wheel = "torch_npu=2.7.1.post{} torch=2.7.1 cann=9.1.0"
+    matrix = matrix_of(
+        tmp_path,
+        {"id": "torch_npu-1", "components": wheel.format(12), "source": "somebody (fork)"},
+        {"id": "torch_npu-2", "components": wheel.format(11), "conflict": "C-23"},
+        {"id": "torch_npu-3", "components": wheel.format(9), "path": "issues/7"},
+        {"id": "torch_npu-4", "components": wheel.format(8)},
+        {"id": "torch_npu-5", "components": "torch_npu=2.7.1 torch=2.7.1 cann=8.3.RC1"},
+    )
+    have = {"torch": "2.7.1", "torch_npu": "2.7.1", "cann": "9.1.0"}
+    assert moves(smallest_change(matrix, have, A2)) == {"torch_npu": "2.7.1.post8"}
+
+
 def test_commands_can_be_pasted(matrix: Matrix) -> None:
     have = {"torch": "2.12.0", "torch_npu": "2.8.0.post2", "cann": "8.5.0"}
     on_x86 = smallest_change(matrix, have, Context(product="A2", arch="x86_64"))
@@ -153,6 +168,121 @@ def test_commands_can_be_pasted(matrix: Matrix) -> None:
 def test_the_search_order_holds_the_base_first() -> None:
     assert ORDER[: len(BASE)] == BASE
     assert len(set(ORDER)) == len(ORDER)
+
+
+def test_a_package_moves_before_cann(matrix: Matrix) -> None:
+    have = {
+        "numpy": "2.2.6", "torch": "2.6.0", "torch_npu": "2.6.0", "cann": "8.2.RC1",
+        "python": "3.11",
+    }  # fmt: skip
+    change = smallest_change(matrix, have, A2)
+    assert moves(change) == {"numpy": "1.26.4"}
+    assert change.cost == 1
+    assert "pip install --no-deps numpy==1.26.4" in change.changes[0].commands
+
+
+@pytest.mark.parametrize(
+    ("product", "target"),
+    [("Atlas350", "25.7.RC1"), ("Atlas850", "25.6.RC1"), ("Atlas950SuperPoD", "25.1.RC1")],
+)
+def test_a_driver_moves_inside_its_product_line(matrix: Matrix, product: str, target: str) -> None:
+    have = {"cann": "9.1.0", "driver": "26.0.RC1"}
+    change = smallest_change(matrix, have, Context(product=product), keep={"cann"})
+    assert moves(change) == {"hdk": target}
+    family = smallest_change(matrix, have, Context(product="950"), keep={"cann"})
+    assert (family.level, family.blocked) == ("none", ("cann+hdk",))
+
+
+def test_an_open_range_is_its_own_target(tmp_path: Path) -> None:
+    matrix = matrix_of(
+        tmp_path, {"id": "numpy-1", "kind": "requirement", "components": "cann=8.2.RC1 numpy=<2.0"}
+    )
+    change = smallest_change(matrix, {"cann": "8.2.RC1", "numpy": "2.2.6"}, A2)
+    assert moves(change) == {"numpy": "<2.0"}
+    assert change.changes[0].commands == ("pip install 'numpy<2.0'",)
+
+
+def test_what_must_be_absent_is_removed(matrix: Matrix) -> None:
+    change = smallest_change(
+        matrix, {"cann": "8.5.0", "triton_ascend": "3.2.0"}, Context(product="310P")
+    )
+    assert moves(change) == {"triton_ascend": "none"}
+    assert change.cost == 1
+    assert change.changes[0].commands == ("pip uninstall -y triton-ascend",)
+    assert change.changes[0].why == "triton_ascend-0018"
+    assert "triton_ascend" not in change.row
+    kept = smallest_change(
+        matrix, {"triton_ascend": "3.2.0"}, Context(product="310P"), keep={"triton_ascend"}
+    )
+    assert kept.level == "none"
+    community = smallest_change(matrix, {"triton_ascend": "3.2.0", "triton": "3.2.0"}, A2)
+    assert community.cost == 1
+
+
+_DOMAIN = {
+    "torch": ["2.1.0", "2.3.0", "2.6.0"],
+    "python": ["3.9", "3.10", "3.12"],
+    "transformers": ["4.40.0", "4.50.0", "5.0.0"],
+    "numpy": ["1.24.0", "1.26.4", "2.2.6"],
+    "deepspeed": ["0.14.0", "0.16.6"],
+}
+_PAIRS = (
+    ("torch", "numpy"), ("torch", "python"), ("transformers", "torch"), ("deepspeed", "torch"),
+)  # fmt: skip
+
+
+@st.composite
+def _small_matrices(draw: st.DrawFn) -> list[dict[str, str]]:
+    rows = []
+    for number, (subject, object_) in enumerate(_PAIRS):
+        for value in _DOMAIN[subject]:
+            operator = draw(st.sampled_from(("", "<", "<=", ">=", ">", "==")))
+            if operator:
+                bound = draw(st.sampled_from(_DOMAIN[object_]))
+                rows.append(
+                    {
+                        "id": f"{'numpy' if object_ == 'numpy' else subject}-{number}{len(rows)}",
+                        "kind": "requirement",
+                        "components": f"{subject}={value} {object_}={operator}{bound}",
+                    }
+                )
+    # Every version is named, so that the oracle and the resolver choose among the same ones.
+    for key, values in _DOMAIN.items():
+        for value in values:
+            row = {"kind": "requirement", "components": f"{key}={value}"}
+            rows.append({"id": f"names-{len(rows)}", **row})
+    return rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=_small_matrices(),
+    have=st.fixed_dictionaries({k: st.sampled_from(v) for k, v in _DOMAIN.items()}),
+)
+def test_no_cheaper_change_exists(
+    rows: list[dict[str, str]], have: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    matrix = matrix_of(tmp_path_factory.mktemp("oracle"), *rows)
+    costs = {key: int(matrix.components[key]["cost"]) for key in have}
+    best = None
+    options = sorted(
+        product(*_DOMAIN.values()),
+        key=lambda row: sum(costs[k] for k, v in zip(_DOMAIN, row, strict=True) if v != have[k]),
+    )
+    for row in options:
+        stack = dict(zip(_DOMAIN, row, strict=True))
+        if all(r.status != "incompatible" for r in pair_results(matrix, stack, A2)):
+            best = sum(costs[key] for key, value in stack.items() if value != have[key])
+            break
+    change = smallest_change(matrix, have, A2)
+    if best is not None:
+        # Open ends of ranges may be cheaper still than the versions of the oracle.
+        assert change.level != "none"
+        assert change.cost <= best
+    after = {**have, **change.row}
+    if change.level != "none" and not any(v[0] in "<>" for v in after.values()):
+        assert all(r.status != "incompatible" for r in pair_results(matrix, after, A2))
+        assert best == change.cost
 
 
 _CHOICES = {

@@ -152,6 +152,79 @@ def test_driver_numbers_are_judged_within_a_product(matrix: Matrix) -> None:
     assert other.status == "reference"
 
 
+@pytest.mark.parametrize(
+    ("product", "cann", "driver", "status"),
+    [
+        ("Atlas350", "9.1.0", "25.7.RC1", "reference"),
+        ("Atlas 350", "9.1.0", "25.7.RC1", "reference"),
+        ("Atlas850", "9.1.0", "25.6.RC1", "reference"),
+        ("Atlas950SuperPoD", "9.1.0", "25.1.RC1", "reference"),
+        ("Atlas 950 SuperPoD", "9.1.0", "25.1.RC1", "reference"),
+        ("Atlas350", "9.1.0", "26.0.RC1", "incompatible"),
+        ("Atlas350", "9.1.0", "26.0.RC3", "incompatible"),
+        ("Atlas850", "9.1.0", "25.7.RC1", "incompatible"),
+        ("A2", "9.1.0", "25.7.RC1", "incompatible"),
+        ("A3", "9.1.0", "25.6.RC1", "incompatible"),
+        ("950", "9.1.0", "25.7.RC1", "undeclared"),
+        ("A2", "9.1.0", "26.0.RC1", "reference"),
+        # one train, patches, ranges, below the columns
+        ("A2", "8.3.RC1", "25.3.RC1", "reference"),
+        ("A2", "8.3.RC1", "25.3.0", "compatible"),
+        ("A2", "8.1.RC1", "25.0.rc1.1", "compatible"),
+        ("A2", "7.0.0", "23.0.3", "compatible"),
+        ("A2", "8.0.0", "24.1.0", "compatible"),
+        ("A2", "8.5.0", "24.1.RC3", "undeclared"),
+    ],
+)
+def test_drivers_by_product(
+    matrix: Matrix, product: str, cann: str, driver: str, status: str
+) -> None:
+    have = {"cann": cann, "driver": driver}
+    result = result_of(matrix, have, "cann", "hdk", Context(product=product))
+    assert result.status == status, result
+    if status == "undeclared":
+        assert result.expected == {}
+        assert result.conflict == ""
+    if status == "incompatible":
+        lines = {"Atlas350": {"25.7.RC1"}, "Atlas850": {"25.6.RC1"}}
+        assert set(result.expected["hdk"]) <= lines.get(product, set(result.expected["hdk"]))
+        assert "25.7.RC1" not in result.expected["hdk"] or product == "Atlas350"
+
+
+def test_a_row_of_a_framework_is_named_where_it_alone_lists_a_pair(tmp_path: Path) -> None:
+    matrix = matrix_of(
+        tmp_path,
+        {"id": "triton_ascend-1", "components": "triton_ascend=3.2.0 cann=8.5.0"},
+        {
+            "id": "vllm_ascend-8",
+            "source": "vllm-ascend",
+            "components": "vllm_ascend=v0.18.0 cann=8.3.RC1 triton_ascend=3.2.0|3.3.0",
+        },
+    )
+    for wheel, status in (("3.2.0", "incompatible"), ("3.3.0", "undeclared")):
+        have = {"triton_ascend": wheel, "cann": "8.3.RC1"}
+        result = result_of(matrix, have, "triton_ascend", "cann")
+        assert result.status == status
+        last = render(result.why[-1])
+        assert last.startswith("only vllm-ascend table.md, table 1")
+        assert "does not override" in last
+        assert result.why[-1].claim == "vllm_ascend-8"
+        assert all(reason.kind != "unknown" for reason in result.why)
+
+
+def test_a_family_alone_asks_for_the_product(matrix: Matrix) -> None:
+    have = {"cann": "9.1.0", "driver": "25.7.RC1"}
+    result = result_of(matrix, have, "cann", "hdk", Context(product="950"))
+    assert "--product" in render(result.why[-1])
+    # Every 950 excludes 26.x: no other CANN and no other 26.x is offered.
+    other = result_of(
+        matrix, {"cann": "9.1.0", "driver": "26.0.RC1"}, "cann", "hdk", Context(product="950")
+    )
+    assert (other.status, other.expected) == ("incompatible", {})
+    assert "hardware product Atlas350 and Ascend HDK" in render(other.why[0])
+    assert "--product" in render(other.why[-1])
+
+
 def test_devices_are_part_of_the_key(matrix: Matrix) -> None:
     old = {"torch_npu": "2.6.0", "cann": "9.1.1"}
     results = {(r.components, r.status) for r in pair_results(matrix, old, Context(product="950"))}

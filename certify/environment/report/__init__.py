@@ -15,6 +15,7 @@ from certify.environment.report import free_text
 from certify.environment.report.block import Block, Format
 from certify.environment.report.cann_files import CANN_INFO, NNAL_INFO, OS_RELEASE, VERSION_CFG
 from certify.environment.report.collected import COLLECTED, TORCH_ABI, TRITON_BACKEND
+from certify.environment.report.component_tables import PIPED, SEPARATED
 from certify.environment.report.environment_dumps import (
     CANN_HEADING,
     COLLECT_ENV,
@@ -36,6 +37,7 @@ FORMATS: dict[str, Format] = {
     "collector": COLLECTED,
     "torch ABI flag": TORCH_ABI,
     "triton backends": TRITON_BACKEND,
+    "component table": PIPED,
     "npu-smi info": NPU_SMI_TABLE,
     "npu-smi info -m": NPU_SMI_MAP,
     "npu-smi info -t": NPU_SMI_BOARD,
@@ -55,6 +57,7 @@ FORMATS: dict[str, Format] = {
     "pip show": PIP_SHOW,
     "pip freeze": PIP_FREEZE,
     "pip list": PIP_LIST,
+    "component columns": SEPARATED,
 }
 MAX_SECTIONS = 300
 

@@ -65,6 +65,8 @@ def _starts_table(line: str) -> bool:
 def _read_table(block: Block, out: StackBuilder) -> tuple[str, str] | None:
     lines = block.take_while(is_table_line)
     text = "\n".join(lines)
+    if "NVIDIA" in text:
+        return "read", "a table of nvidia-smi"
     table = read_table(text)
     if not table.devices and not any(word in text for word in _HEADER_WORDS):
         return None

@@ -188,3 +188,10 @@ def test_an_escape_across_the_border_of_two_pieces_goes(place: int) -> None:
     filling = "x" * place
     for escape in ("\x1b[31;1m", "\x1b]0;" + "t" * 150 + "\x1b\\", "\x1b]0;title\x07"):
         assert clean(filling + escape + "end") == filling + "end"
+
+
+@pytest.mark.parametrize("row", ["| torch | x{} |", "torch, word{}, more", "torch\tx{}"])
+def test_rows_that_are_no_versions_are_looked_at_once(row: str) -> None:
+    start = time.monotonic()
+    read_report("\n".join(row.format(number) for number in range(30_000)))
+    assert time.monotonic() - start < 5

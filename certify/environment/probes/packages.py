@@ -31,7 +31,7 @@ def probe(host: Host) -> None:
         for key, versions in found.items():
             if key in host.out.packages:
                 continue
-            if len(versions) > 1:
+            if len(versions) > 1 and component_of(key):
                 versions = _twice(host, site, key, versions)
             host.out.packages[key] = next(iter(versions))
             component = component_of(key)

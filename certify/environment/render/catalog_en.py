@@ -191,7 +191,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "signal-distribution-twice": (
         _SEE + "; its own version file says {there}",
         "one record of each distribution",
-        "pip install --force-reinstall --no-deps {module}=={there}",
+        "python -m pip show -f {module}",
     ),
     "signal-namespace-folder": (
         _SEE,

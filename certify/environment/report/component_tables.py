@@ -97,7 +97,8 @@ def _is_header(cells: list[str]) -> bool:
 
 def _read(block: Block, out: StackBuilder) -> tuple[str, str] | None:
     mark = _mark_of(block.lines[block.start])
-    if mark is None:
+    place = f"table {mark} {block.name}"
+    if mark is None or block.start < out.in_vain.get(place, 0):
         return None
 
     def belongs(line: str) -> bool:
@@ -115,6 +116,7 @@ def _read(block: Block, out: StackBuilder) -> tuple[str, str] | None:
     table = _Table(block, out, _asks(block.lines, first))
     known = table.columns(rows) if _by_columns(rows) else table.rows(rows)
     if not known:
+        out.in_vain[place] = block.end
         return None
     return ("partial", table.note) if table.note else ("read", f"{known} components")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import UsageError
+from certify.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -107,7 +108,7 @@ def to_text(document: Mapping[str, Any]) -> str:
 def read_lock(path: Path) -> dict[str, Any]:
     """A lock from a file. Raises UsageError when it is none."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = load_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"cannot read the lock: {reason}", where=str(path)) from error

@@ -5,12 +5,12 @@ First guesses stand in the scale file; what this host measured last replaces the
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
 from certify.campaign.files import write_json
 from certify.errors import InfrastructureError
+from certify.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ def _key(scale: str, device: str) -> str:
 
 def _measured(home: Path, scale: str, device: str) -> dict[str, float]:
     try:
-        body = json.loads((home / TIMINGS).read_text(encoding="utf-8"))
+        body = load_json((home / TIMINGS).read_text(encoding="utf-8"))
         return {name: float(value) for name, value in body[_key(scale, device)].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -48,7 +48,7 @@ def remember(home: Path, state: CampaignState) -> None:
     """
     path = home / TIMINGS
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = load_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         body = {}
     if not isinstance(body, dict):

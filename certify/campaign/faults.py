@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from difflib import get_close_matches
 
 from certify.campaign.commands import environment
 from certify.errors import InfrastructureError, UsageError
+from certify.json_text import load_json
 
 
 def known_faults() -> dict[str, dict[str, object]]:
@@ -25,7 +25,7 @@ def known_faults() -> dict[str, dict[str, object]]:
         check=False,
     )
     try:
-        faults: dict[str, dict[str, object]] = json.loads(done.stdout)
+        faults: dict[str, dict[str, object]] = load_json(done.stdout)
     except ValueError:
         raise InfrastructureError(
             "the runner does not list its faults", where=done.stderr.strip()[-300:]

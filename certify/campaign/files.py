@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import InfrastructureError, UsageError
+from certify.json_text import load_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ def write_json(path: Path, body: Any) -> None:
 def read_json(path: Path, what: str) -> Any:
     """Parse a JSON file. what: how messages call it. Raises UsageError naming the file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return load_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {what}: {error.strerror}", where=str(path)) from None
     except ValueError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
+
+from certify.json_text import load_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ class StepTail:
             if b'"kind": "step"' not in line[:40]:
                 continue
             try:
-                body = json.loads(line)
+                body = load_json(line)
                 self.step, self.loss = int(body["step"]), float(body["loss"])
             except (ValueError, KeyError, TypeError):
                 continue  # the reader that judges will say what is wrong with it

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from certify.campaign.files import write_json
 from certify.errors import InfrastructureError
+from certify.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +85,7 @@ def find(cache: Path, key: str) -> Path | None:
     """The entry's folder if it is there and every file has the digest of its manifest."""
     folder = cache / key
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = load_json((folder / MANIFEST).read_text(encoding="utf-8"))
         good = all(
             _sha256(folder / phase / name) == digest
             for phase, files in manifest.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from certify.environment.nodes import expand
 from certify.environment.render.document import SCHEMA
 from certify.errors import InfrastructureError, UsageError
+from certify.json_text import load_json
 
 _TIMEOUT_S = 60.0
 _AT_ONCE = 32
@@ -32,10 +32,10 @@ def read_nodes(paths: list[str]) -> dict[str, dict[str, Any]]:
 def checked(text: str, where: str) -> dict[str, Any]:
     """A check-env document. Raises UsageError for anything else."""
     try:
-        document = json.loads(text)
+        document = load_json(text)
     except ValueError as error:
         raise UsageError(
-            "this is no JSON",
+            f"this is no JSON: {error}",
             where=where,
             expected=f"the output of certify check-env --json ({SCHEMA})",
             hint="certify check-env --json > $(hostname).json",

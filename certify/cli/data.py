@@ -28,6 +28,7 @@ from certify.errors import (
     InfrastructureError,
     UsageError,
 )
+from certify.json_text import load_json
 from certify.runspec.indexed import LAYOUTS, TEXT_UNITS, IndexedSpec, write_indexed_spec
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _raise(error: dict[str, Any]) -> None:
 
 def _summary(code: int, out: str) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = json.loads(out)
+        document: dict[str, Any] = load_json(out)
     except ValueError:
         raise InfrastructureError(
             f"the process that tokenizes ended with exit code {code} and no summary",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from certify.criteria.load import PRECISIONS, SCALES, STAGES
 from certify.errors import UsageError
+from certify.json_text import load_json
 from certify.runspec import from_json, to_json
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _check_sides(plan: Plan, where: str) -> None:
 def read_plan(path: Path) -> Plan:
     """Read ``plan.json``. Raises UsageError naming file and key."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = load_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(
             f"cannot read the plan: {error.strerror}",

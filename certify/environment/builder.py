@@ -21,6 +21,8 @@ class StackBuilder:
         self.variables: dict[str, str] = {}
         self.packages: dict[str, str] = {}
         self.sections: list[Section] = []
+        # How far a format has looked at a text in vain, so that it looks at no line twice.
+        self.in_vain: dict[str, int] = {}
 
     def add(
         self,

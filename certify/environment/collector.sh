@@ -17,6 +17,10 @@ limited() {
     else "$@" </dev/null 2>&1; fi
 }
 
+# Names and passwords in addresses are masked in everything that is printed.
+mask() { sed -e 's#//[^/[:space:]]*@#//***@#g'; }
+
+collect() {
 view=host
 if [ -e /.dockerenv ] || [ -e /run/.containerenv ]; then view=container
 elif grep -qE 'docker|kubepods|containerd|libpod' /proc/1/cgroup 2>/dev/null; then view=container; fi
@@ -122,3 +126,5 @@ for entry in $(printf '%s' "$PYTHONPATH" | tr ':' ' ') MindSpeed-LLM MindSpeed M
     done
 done
 section end
+}
+collect | mask

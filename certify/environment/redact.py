@@ -18,7 +18,7 @@ _SECRET_SHAPED = lazy(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[A-Z0-9]{12,}"
     r"|xox[abp]-[\w-]{10,}|glpat-[\w-]{16,})"
 )
-_CREDENTIALS = lazy(r"(://)[^/\s:@]{1,80}:[^/\s@]{1,120}@")
+_CREDENTIALS = lazy(r"(//)[^/\s:@]{1,80}:[^/\s]{1,120}@")
 _IPV4 = lazy(
     r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"
 )
@@ -33,7 +33,7 @@ _PROMPT = lazy(
 # Without one of these no expression of `secrets` can fit, and most texts have none.
 _HINTS = (
     "token", "secret", "passw", "key", "credential", "authorization", "hf_", "sk-", "gh", "akia",
-    "xox", "glpat", "://",
+    "xox", "glpat", "//",
 )  # fmt: skip
 
 

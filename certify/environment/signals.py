@@ -133,5 +133,9 @@ SIGNALS: dict[str, SignalKind] = {
     "driver-not-on-path": SignalKind(None, ("container-devices",), "driver"),
     "npu-smi-hangs": SignalKind(None, ("device-health",), "driver"),
     "link-down": SignalKind(None, ("device-health",), "network"),
+    "distribution-twice": SignalKind(None, ("namespace-residue",), "pip"),
     "unreadable": SignalKind(benign=True),
+    # which machine it is: read by Facts.accelerator, no finding of their own
+    "cuda-host": SignalKind(benign=True, component="cuda"),
+    "npu-named": SignalKind(benign=True),
 }

@@ -6,7 +6,6 @@ moment is extrapolated by itself and the largest is taken.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import CannotJudgeError, InfrastructureError
+from certify.json_text import load_json
 from certify.plan import communication, memory_fsdp2, sharding
 from certify.plan.layout import Fsdp2Layout
 from certify.runspec import ParallelSpec
@@ -147,7 +147,7 @@ def run_trace(spec: PlanSpec, folder: Path, timeout_s: int = TIMEOUT_S) -> dict[
             where=" ".join(command[1:]),
             hint="pip install 'ascend-certify[run]'",
         )
-    result: dict[str, Any] = json.loads(Path(spec.out_file).read_text(encoding="utf-8"))
+    result: dict[str, Any] = load_json(Path(spec.out_file).read_text(encoding="utf-8"))
     return result
 
 

@@ -111,13 +111,22 @@ class Facts:
         return self.stack.view != "report" or len(self.stack.packages) >= 25
 
     @property
+    def npu_evidence(self) -> bool:
+        """Whether anything that was seen or said belongs to an NPU."""
+        return (
+            self.product in NPU_FAMILIES
+            or any(map(self.seen, _NPU_COMPONENTS))
+            or self.seen("npu_named")
+        )
+
+    @property
     def accelerator(self) -> str:
         """``npu``, ``cuda`` or ``cpu``: what this machine is for, by what was seen."""
-        if self.product in NPU_FAMILIES or any(map(self.seen, _NPU_COMPONENTS)):
+        if self.npu_evidence:
             return "npu"
-        if self.stack.view == "report" and not self.seen("cuda_driver"):
+        if self.stack.view == "report" and not (self.seen("cuda_driver") or self.seen("cuda_host")):
             return "npu"
-        if self.seen("cuda") or self.seen("cuda_driver"):
+        if self.seen("cuda_host") or self.seen("cuda") or self.seen("cuda_driver"):
             return "cuda"
         return "cpu"
 

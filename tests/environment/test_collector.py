@@ -77,3 +77,12 @@ def test_dash_accepts_its_syntax(tmp_path: Path) -> None:
     file = tmp_path / "collect.sh"
     file.write_text(script())
     assert subprocess.run(["dash", "-n", str(file)]).returncode == 0
+
+
+def test_passwords_in_addresses_are_masked(tmp_path: Path) -> None:
+    out = collect(
+        "sh", tmp_path, PYTHONPATH="/a:http://user:ses@me@h/b", TORCH_HOME="//u:sesame@h:/c",
+    )  # fmt: skip
+    assert "PYTHONPATH=/a:http://***@h/b" in out
+    assert "TORCH_HOME=//***@h:/c" in out
+    assert "ses@me" not in out

@@ -273,3 +273,23 @@ def test_hostile_trees_end_quickly(tmp_path: Path) -> None:
     )
     stack = look(tmp_path)
     assert all(len(f.version) < 200 for found in stack.components.values() for f in found)
+
+
+@pytest.mark.parametrize("there", ["4.51.0", "4.57.1"])
+def test_two_records_of_one_distribution(tmp_path: Path, there: str) -> None:
+    for version in ("4.51.0", "4.57.1"):
+        trees.package(tmp_path, "transformers", version)
+    trees.write(tmp_path, f"{trees.SITE}/transformers/version.py", f"__version__ = '{there}'\n")
+    stack = look(tmp_path)
+    assert sorted(versions(stack, "transformers")) == ["4.51.0", "4.57.1"]
+    assert versions(stack, "transformers")[0] == stack.packages["transformers"] == there
+    twice = next(s for s in stack.signals if s.id == "distribution-twice")
+    assert twice.data["there"] == there
+
+
+def test_two_records_of_torch_npu(tmp_path: Path) -> None:
+    trees.package(tmp_path, "torch_npu", "2.6.0")
+    trees.torch_npu(tmp_path, "2.7.1")
+    stack = look(tmp_path)
+    assert "distribution-twice" in signals(stack)
+    assert stack.packages["torch-npu"] == versions(stack, "torch_npu")[0] == "2.7.1"

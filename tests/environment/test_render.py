@@ -119,4 +119,16 @@ def test_markdown_escapes_bars(shown: dict[str, Any]) -> None:
     ],
 )
 def test_commands(component: str, version: str, command: str) -> None:
-    assert command_for(component, version) == command
+    assert command_for(component, version, load()) == command
+
+
+def test_hints_name_only_packages_that_pip_knows() -> None:
+    matrix = load()
+    for component, row in matrix.components.items():
+        for version in ("1.2.3", ">=1.2,<2"):
+            line = command_for(component, version, matrix)
+            if "pip install" in line:
+                words = re.findall(r"[ \"]([\w-]+)(?=[=<>])", line)
+                known = {*row["packages"].split(","), "torch_npu"}
+                assert {word for word in words if not word.startswith("-")} <= known, component
+                assert row["layer"] == "package"

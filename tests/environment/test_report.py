@@ -19,6 +19,67 @@ def seen(stack: Stack) -> dict[str, str]:
     return {name: found[0].version for name, found in stack.components.items()}
 
 
+_THREE = {"torch": "2.9.1", "torch_npu": "2.9.0", "cann": "8.5.0"}
+COMPONENT_TABLES = {
+    "rows alone": "|torch|2.9.1|\n|torch_npu|2.9.0|\n|CANN|8.5.0|",
+    "English header": (
+        "| Package | Version |\n|---|---|\n| torch | 2.9.1 |\n| torch_npu | 2.9.0 |\n"
+        "| CANN | 8.5.0 |"
+    ),
+    "Chinese header": (
+        "| 组件 | 版本 |\n|:--|--:|\n| PyTorch | 2.9.1 |\n| torch_npu | 2.9.0 |\n"
+        "| CANN版本 | 8.5.0 |"
+    ),
+    "no outer pipes": (
+        "Package | Version\n--- | ---\ntorch | 2.9.1\ntorch-npu | 2.9.0\ncann | 8.5.0"
+    ),
+    "transposed": ("| torch | torch_npu | CANN |\n|---|---|---|\n| 2.9.1 | 2.9.0 | 8.5.0 |"),
+    "box": "│ torch │ 2.9.1 │\n│ torch_npu │ 2.9.0 │\n│ CANN │ 8.5.0 │",
+    "marked": "| `torch` | **2.9.1** |\n| [torch_npu](http://h/x) | v2.9.0 |\n| CANN | 8.5.0 |",
+    "numbered, with remarks": (
+        "| 序号 | 组件 | 版本 | 备注 |\n|-|-|-|-|\n| 1 | torch | 2.9.1 | 自装 |\n"
+        "| 2 | torch_npu | 2.9.0 | - |\n| 3 | CANN | 8.5.0 | |"
+    ),
+    "required beside installed": (
+        "| Package | Required | Installed |\n|---|---|---|\n| torch | 2.6.0 | 2.9.1 |\n"
+        "| torch_npu | 2.6.0 | 2.9.0 |\n| CANN | 8.1.RC1 | 8.5.0 |"
+    ),
+    "pairs in a row": "| torch | 2.9.1 | torch_npu | 2.9.0 |\n| CANN | 8.5.0 | Python | 3.11 |",
+    "tabs": "组件\t版本\ntorch\t2.9.1\ntorch_npu\t2.9.0\nCANN\t8.5.0",
+    "commas": "component,version\ntorch,2.9.1\ntorch_npu,2.9.0\nCANN,8.5.0",
+}
+NO_INSTALLATION = {
+    "required": "| 组件 | 推荐版本 |\n|--|--|\n| torch | 2.9.1 |\n| CANN | 8.5.0 |",
+    "under a heading": "Supported versions:\n\n| Package | Version |\n| torch | 2.9.1 |",
+    "a compatibility table": (
+        "| torch | torch_npu | CANN |\n|-|-|-|\n| 2.9.1 | 2.9.0 | 8.5.0 |\n"
+        "| 2.7.1 | 2.7.1 | 8.3.RC1 |"
+    ),
+    "two machines": "| Package | one | two |\n| torch | 2.9.1 | 2.7.1 |",
+}
+
+
+@pytest.mark.parametrize("name", COMPONENT_TABLES)
+def test_component_tables_are_read_in_every_form(name: str) -> None:
+    found = seen(read_report(COMPONENT_TABLES[name]))
+    assert {key: found.get(key) for key in _THREE} == _THREE
+
+
+@pytest.mark.parametrize("name", NO_INSTALLATION)
+def test_tables_of_what_would_be_needed_are_no_installation(name: str) -> None:
+    found = seen(read_report(NO_INSTALLATION[name]))
+    assert not {"torch", "cann"} & set(found)
+
+
+def test_a_table_of_components_also_names_system_and_machine() -> None:
+    found = seen(read_report(
+        "| 项目 | 版本 |\n|--|--|\n| 操作系统 | openEuler 22.03 |\n| 硬件 | Atlas 800T A2 |\n"
+        "| 架构 | aarch64 |\n| 驱动 | 25.5.0 |\n| npu-smi | 25.5.0 |"
+    ))  # fmt: skip
+    assert (found["product"], found["arch"], found["driver"]) == ("A2", "aarch64", "25.5.0")
+    assert found["os"] == "openeuler 22.03"
+
+
 TABLE: dict[str, tuple[str, dict[str, str]]] = {
     "install info": (
         "package_name=Ascend-cann-toolkit\nversion=8.3.RC1\ninnerversion=V100R001C23SPC001B224\n"
@@ -247,7 +308,7 @@ def test_docker_run_over_several_lines() -> None:
 
 
 def test_formats_have_names_and_order() -> None:
-    assert list(FORMATS)[-1] == "pip list"
+    assert list(FORMATS)[-2:] == ["pip list", "component columns"]
     assert len(FORMATS) == len(set(FORMATS)) >= 20
 
 

@@ -20,6 +20,7 @@ from certify.environment.render.junit import junit
 from certify.environment.render.markdown import markdown
 from certify.environment.render.text import text as as_text
 from certify.environment.report import read_report
+from certify.environment.report.text import clean
 from certify.resolver.verdict import judge
 from matrices.load import Matrix, load
 from tests.environment.test_npu_smi import A2, A3, A950, FIRST, P310
@@ -170,3 +171,27 @@ def test_redaction_never_fails_and_takes_secrets_out() -> None:
     assert "x.x.x.x" in identities("peer 10.1.2.3 down")
     assert identities("driver 25.0.0.1") == "driver 25.0.0.1"
     assert identities("/home/alice/env and bob@example.com") == "/home/USER/env and USER@HOST"
+
+
+def test_open_escapes_need_no_memory() -> None:
+    import tracemalloc
+
+    tracemalloc.start()
+    clean("\x1b]0;" * 500_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
+
+
+@pytest.mark.parametrize("place", range(65_500, 65_560, 3))
+def test_an_escape_across_the_border_of_two_pieces_goes(place: int) -> None:
+    filling = "x" * place
+    for escape in ("\x1b[31;1m", "\x1b]0;" + "t" * 150 + "\x1b\\", "\x1b]0;title\x07"):
+        assert clean(filling + escape + "end") == filling + "end"
+
+
+@pytest.mark.parametrize("row", ["| torch | x{} |", "torch, word{}, more", "torch\tx{}"])
+def test_rows_that_are_no_versions_are_looked_at_once(row: str) -> None:
+    start = time.monotonic()
+    read_report("\n".join(row.format(number) for number in range(30_000)))
+    assert time.monotonic() - start < 5

@@ -10,6 +10,29 @@ from certify.environment.symptoms.patterns import PATTERNS
 
 NPU = "/x/site-packages/torch_npu/lib/libtorch_npu.so"
 TEXTS = {
+    "TypeError: init_multi_process_env() takes 9 positional arguments but 10 were given": (
+        "tbe-signature"
+    ),
+    "TypeError: _worker_init() takes from 2 to 3 positional arguments but 4 were given": (
+        "tbe-signature"
+    ),
+    "TypeError: init_process_pool() missing 1 required positional argument: 'x'": "tbe-signature",
+    "AttributeError: module 'sglang.version' has no attribute '__version__'": "module-not-built",
+    "AttributeError: module 'vllm._version' has no attribute 'version'": "module-not-built",
+    "ModuleNotFoundError: No module named 'verl._version'": "module-not-built",
+    "AttributeError: module 'torch_npu.version' has no attribute 'cann'": (
+        "module-torch-npu-partial"
+    ),
+    "<module 'torch_npu' (namespace) from ['/usr/lib/site-packages/torch_npu']>": (
+        "namespace-residue"
+    ),
+    "<module 'vllm' (namespace)>": "namespace-residue",
+    "_NamespacePath(['/usr/lib/site-packages/triton'])": "namespace-residue",
+    "No such file or directory: '/opp/built-in/op_impl/tbe/kernel/config/ascend310p'": (
+        "kernels-missing"
+    ),
+    "Cannot find kernel config for Ascend310P3": "kernels-missing",
+    "kernel of ascend310p does not exist": "kernels-missing",
     f"ImportError: {NPU}: undefined symbol: _ZN3atb9OtherThingEv": "symbol-atb",
     f"ImportError: {NPU}: undefined symbol: _ZN3c104impl3FooEv": "symbol-torch",
     f"ImportError: {NPU}: undefined symbol: _ZN5torch3BarEv": "symbol-torch",
@@ -127,3 +150,8 @@ def test_a_signal_is_decisive_or_has_candidates_or_is_benign() -> None:
         assert not (kind.decisive and kind.candidates), name
         assert not (kind.benign and (kind.decisive or kind.candidates)), name
         assert {kind.decisive, *kind.candidates} - {None} <= rules, name
+
+
+def test_namespaces_by_design_are_no_residue() -> None:
+    for text in ("<module 'megatron' (namespace)>", "_NamespacePath(['/x/google'])"):
+        assert not read_report(text).signals

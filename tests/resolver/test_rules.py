@@ -266,3 +266,82 @@ def test_an_unlisted_build_is_doubtful(matrix: Matrix) -> None:
 
 def test_pairs_are_judged_before_the_rules_that_look_at_them() -> None:
     assert next(iter(RULES)) == "declared pairs"
+
+
+CUDA_HOSTS = {
+    "transformers env": (
+        "- `transformers` version: 4.51.0\n- Python version: 3.11.9\n"
+        "- PyTorch version (GPU?): 2.6.0+cu124 (True)\n- Using GPU in script?: yes"
+    ),
+    "newer transformers env": (
+        "- PyTorch version (accelerator?): 2.6.0+cu124 (CUDA)\n- GPU type: NVIDIA A100-SXM4-80GB"
+    ),
+    "collect_env": (
+        "PyTorch version: 2.6.0+cu124\nIs CUDA available: True\nPython version: 3.11.9\n"
+        "GPU 0: NVIDIA H100 80GB HBM3\nNvidia driver version: 550.54.15\n"
+        "[pip3] torch==2.6.0+cu124\n[pip3] nvidia-nccl-cu12==2.21.5"
+    ),
+    "llamafactory-cli env": (
+        "- `llamafactory` version: 0.9.2\n- Python version: 3.11.9\n"
+        "- PyTorch version: 2.6.0+cu124 (GPU)\n- GPU type: NVIDIA GeForce RTX 4090"
+    ),
+    "accelerate env": (
+        "- PyTorch version (GPU?): 2.6.0+cu124 (True)\n- PyTorch NPU available: False\n"
+        "- GPU type: Tesla V100-SXM2-32GB"
+    ),
+    "nvidia-smi": (
+        "torch==2.6.0+cu124\nPython 3.11.9\n"
+        "+-----------------------------------------------------------------------------+\n"
+        "| NVIDIA-SMI 550.54.15      Driver Version: 550.54.15     CUDA Version: 12.4  |\n"
+        "|-------------------------------+----------------------+----------------------+\n"
+        "| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |\n"
+        "|   0  NVIDIA A100-SXM4-80GB On | 00000000:07:00.0 Off |                    0 |\n"
+        "+-----------------------------------------------------------------------------+"
+    ),
+    "wheel alone": "torch==2.6.0+cu124",
+}
+
+
+@pytest.mark.parametrize("name", CUDA_HOSTS)
+def test_a_cuda_host_is_not_blamed_for_cuda(name: str, matrix: Matrix) -> None:
+    verdict = judge(read_report(CUDA_HOSTS[name]), matrix)
+    assert "error" not in severities(verdict).values()
+    assert "no-cuda-wheels" not in severities(verdict)
+    assert verdict.verdict != "incompatible"
+
+
+def test_what_a_cuda_host_must_still_show(matrix: Matrix) -> None:
+    verdict = judge(read_report(CUDA_HOSTS["transformers env"]), matrix)
+    asked = {missing.component for missing in verdict.missing}
+    assert asked == {"cuda_driver"}
+
+
+@pytest.mark.parametrize(
+    "text", ["npu-smi info: OK", "CANN 8.5.0", "torch_npu==2.6.0", "Ascend 910B3", "昇腾服务器"]
+)
+def test_a_cuda_build_on_an_npu_host_is_an_error(text: str, matrix: Matrix) -> None:
+    verdict = judge(read_report("torch==2.6.0+cu124\n" + text), matrix)
+    assert severities(verdict)["no-cuda-wheels"] == "error"
+
+
+def test_a_listed_build_alone_is_listed(matrix: Matrix) -> None:
+    assert "framework-row" not in severities(judge(read_report("vllm-ascend==0.18.0"), matrix))
+
+
+ABI = "export ATB_HOME_PATH=/usr/local/Ascend/nnal/atb/latest/atb/cxx_abi_{}\nlibtorch_npu.so: "
+
+
+@pytest.mark.parametrize(
+    ("folder", "symbol", "rule"),
+    [
+        ("0", "_ZN3atb3FooERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", "cxx-abi"),
+        ("1", "_ZN3atb3FooERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", "nnal"),
+        ("1", "_ZN3atb3FooERKSs", "cxx-abi"),
+        ("0", "_ZN3atb3FooERKSs", "nnal"),
+        ("1", "_ZN3atb3FooEv", "nnal"),
+    ],
+)
+def test_strings_of_the_other_abi(folder: str, symbol: str, rule: str, matrix: Matrix) -> None:
+    text = ABI.format(folder) + "undefined symbol: " + symbol
+    found = severities(judge(read_report(text), matrix))
+    assert [name for name in ("cxx-abi", "nnal") if found.get(name) == "error"] == [rule]

@@ -14,13 +14,16 @@ from certify.environment.files import join
 from certify.light import lazy
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from certify.environment.probes.host import Host
 
 _NODE = lazy(r"^(?:v)?davinci(\d+)$")
 _NEEDED = ("davinci_manager", "devmm_svm", "hisi_hdc")
 _TOOL_PLACES = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/bin/npu-smi")
 TOOL_TIMEOUT_S = 10.0
-_MAX_OUTPUT = 1 << 20
+_MAX_OUTPUT, _CHUNK = 1 << 20, 1 << 16
+_LAST_WAIT_S = 0.2
 
 
 def probe(host: Host) -> None:
@@ -118,14 +121,49 @@ def _run_all(jobs: dict[str, list[str]], timeout_s: float) -> dict[str, str | No
         except OSError as error:
             results[name] = str(error)
     end = monotonic() + timeout_s
+    taken = _read_all(running, end)
     for name, process in running.items():
-        try:
-            raw, _ = process.communicate(timeout=max(0.05, end - monotonic()))
-            results[name] = raw[:_MAX_OUTPUT].decode("utf-8", "replace")
-        except subprocess.TimeoutExpired:
+        ended, raw = taken[name]
+        if not ended:
             _stop(process.pid)
-            results[name] = None
+        results[name] = raw.decode("utf-8", "replace") if ended or len(raw) >= _MAX_OUTPUT else None
+        _reap(process)
     return results
+
+
+def _read_all(running: dict[str, Popen[bytes]], end: float) -> dict[str, tuple[bool, bytes]]:
+    """What each program prints until it closes its output, the cap or the time is reached, and
+    whether it closed it. Never more than the cap is held."""
+    from selectors import EVENT_READ, DefaultSelector
+    from time import monotonic
+
+    taken = {name: bytearray() for name in running}
+    ended = dict.fromkeys(running, False)
+    with DefaultSelector() as selector:
+        for name, process in running.items():
+            if process.stdout is not None:
+                selector.register(process.stdout, EVENT_READ, name)
+        while selector.get_map() and (left := end - monotonic()) > 0:
+            for key, _ in selector.select(left):
+                name = key.data
+                chunk = os.read(key.fd, min(_CHUNK, _MAX_OUTPUT - len(taken[name])))
+                taken[name] += chunk
+                ended[name] = not chunk
+                if ended[name] or len(taken[name]) >= _MAX_OUTPUT:
+                    selector.unregister(key.fileobj)
+    return {name: (ended[name], bytes(taken[name])) for name in running}
+
+
+def _reap(process: Popen[bytes]) -> None:
+    """Take the exit status of a program that has ended; one stuck in the kernel is left."""
+    from subprocess import TimeoutExpired
+
+    if process.stdout is not None:
+        process.stdout.close()
+    try:
+        process.wait(_LAST_WAIT_S)
+    except TimeoutExpired:
+        _stop(process.pid)
 
 
 def _stop(pid: int) -> None:

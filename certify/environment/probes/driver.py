@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import key_values
@@ -24,6 +25,10 @@ def probe(host: Host) -> None:
             text = root.read(path, 65_536)
             if text:
                 add_info(key_values(text), path, out, "certain")
+    nvidia = root.read("/proc/driver/nvidia/version", 4096)
+    version = re.search(r"Kernel Module.{0,40}?\s(\d{3}\.\d[\d.]*)", nvidia) if nvidia else None
+    if version:
+        out.add("cuda_driver", version.group(1), "/proc/driver/nvidia/version")
     _container(host)
 
 

@@ -23,18 +23,42 @@ _CUDA = lazy(r"\+cu(\d+)")
 def probe(host: Host) -> None:
     """Fills `packages` and the component of every package that the matrix knows."""
     for site in host.sites:
+        found: dict[str, dict[str, str]] = {}
         for name in host.root.names(site):
             match = _INFO.match(name)
-            if not match:
-                continue
-            key, version = normal(match.group(1)), match.group(2)
+            if match:
+                found.setdefault(normal(match.group(1)), {}).setdefault(match.group(2), name)
+        for key, versions in found.items():
             if key in host.out.packages:
                 continue
-            host.out.packages[key] = version
+            if len(versions) > 1 and component_of(key):
+                versions = _twice(host, site, key, versions)
+            host.out.packages[key] = next(iter(versions))
             component = component_of(key)
             if component and component not in _OWN_PROBE:
-                host.out.add(component, version, join(site, name))
+                for version, name in versions.items():
+                    host.out.add(component, version, join(site, name), path=join(site, name))
     _torch(host)
+
+
+def _twice(host: Host, site: str, key: str, versions: dict[str, str]) -> dict[str, str]:
+    """Two records of one distribution in one folder: an update that was cut off. Both are said;
+    the package's own version file tells which of them is there, and that one comes first."""
+    module = key.replace("-", "_")
+    own = None
+    for file in ("version.py", "_version.py", "__init__.py"):
+        text = host.root.read(join(site, module, file), 65_536)
+        values = literal_assignments(text) if text else {}
+        own = values.get("__version__") or values.get("version")
+        if own:
+            break
+    there = next((v for v in versions if own and v.split("+")[0] == own.split("+")[0]), None)
+    listed = ", ".join(versions)
+    host.out.signal(
+        "distribution-twice", f"{key} is recorded twice in {site}: {listed}", site, module=key,
+        versions=listed, there=there or "?",
+    )  # fmt: skip
+    return dict(sorted(versions.items(), key=lambda item: item[0] != there))
 
 
 def _torch(host: Host) -> None:

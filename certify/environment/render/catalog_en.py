@@ -188,6 +188,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "pip uninstall -y {module}; "
         'python -c "import {module}; print({module}.__path__)"  # and remove that folder',
     ),
+    "signal-distribution-twice": (
+        _SEE + "; its own version file says {there}",
+        "one record of each distribution",
+        "python -m pip show -f {module}",
+    ),
     "signal-namespace-folder": (
         _SEE,
         "a whole package, or no folder of that name",

@@ -110,6 +110,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{module} 只剩空目录：Python 报告其位置未知",
         "没有该目录，或安装完整的包",
     ),
+    "signal-distribution-twice": (
+        _SEE + "；其自身的版本文件为 {there}",
+        "每个包只有一份记录",
+    ),
     "signal-namespace-folder": (_SEE, "完整的包，或没有该目录"),
     "signal-module-shadow-path": (
         _SEE + "：在导入路径上先于已安装的包",

@@ -125,7 +125,26 @@ def _pair(finding: Finding, matrix: Matrix, lang: str) -> tuple[str, str, str]:
         change, best = (object_, values["object_best"]) if change == subject else (
             subject, values["subject_best"]
         )  # fmt: skip
-    return found, expected, command_for(change, best)
+    if not _can_change(change, matrix):
+        # The fact follows from the other part, which can be brought to another version.
+        other, wanted = (object_, "object_best") if change == subject else (subject, "subject_best")
+        if _can_change(other, matrix) and values[wanted]:
+            change, best = other, values[wanted]
+    return found, expected, command_for(change, best, matrix)
+
+
+def _can_change(component: str, matrix: Matrix) -> bool:
+    """Whether a line can bring the component to a version: not so for what follows from others."""
+    return component in _COMMANDS or bool(_package(component, matrix))
+
+
+def _package(component: str, matrix: Matrix) -> str:
+    """What pip calls a component, empty when it is none of its packages (a checkout is none)."""
+    row = matrix.components.get(component)
+    if row is None or row["family"] != "pep440":
+        return ""
+    names = row["packages"].replace(",", " ").split()
+    return names[0] if names else ""
 
 
 def _option(name: str, versions: str, other: str, found: str, lang: str) -> str:
@@ -134,19 +153,19 @@ def _option(name: str, versions: str, other: str, found: str, lang: str) -> str:
     return f"{name} {versions} ({word('for', lang)} {other} {found})"
 
 
-def command_for(component: str, version: str) -> str:
+def command_for(component: str, version: str, matrix: Matrix) -> str:
     """One line that brings a component to a version (or a range), or shows how it stands."""
     if not version or version == "none":
         return _COMMANDS["triton"] if component == "triton" else "certify resolve"
     template = _COMMANDS.get(component)
     plain = version.lstrip("=")
+    name = _package(component, matrix)
     if any(sign in version for sign in "<>!,*|"):
-        name = component.replace("_", "-")
-        if component in ("cann", "hdk", "driver", "python", "glibc", "product", "firmware"):
+        if not name:
             return "certify resolve"
         return f'pip install "{name}{version.replace("|", ",")}"'
     if template is None:
-        return f"pip install {component.replace('_', '-')}=={plain}"
+        return f"pip install {name}=={plain.removeprefix('v')}" if name else "certify resolve"
     return template.replace("{v}", plain)
 
 

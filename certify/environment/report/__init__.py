@@ -15,6 +15,7 @@ from certify.environment.report import free_text
 from certify.environment.report.block import Block, Format
 from certify.environment.report.cann_files import CANN_INFO, NNAL_INFO, OS_RELEASE, VERSION_CFG
 from certify.environment.report.collected import COLLECTED, TORCH_ABI, TRITON_BACKEND
+from certify.environment.report.component_tables import PIPED, SEPARATED
 from certify.environment.report.environment_dumps import (
     CANN_HEADING,
     COLLECT_ENV,
@@ -36,6 +37,7 @@ FORMATS: dict[str, Format] = {
     "collector": COLLECTED,
     "torch ABI flag": TORCH_ABI,
     "triton backends": TRITON_BACKEND,
+    "component table": PIPED,
     "npu-smi info": NPU_SMI_TABLE,
     "npu-smi info -m": NPU_SMI_MAP,
     "npu-smi info -t": NPU_SMI_BOARD,
@@ -55,6 +57,7 @@ FORMATS: dict[str, Format] = {
     "pip show": PIP_SHOW,
     "pip freeze": PIP_FREEZE,
     "pip list": PIP_LIST,
+    "component columns": SEPARATED,
 }
 MAX_SECTIONS = 300
 
@@ -80,8 +83,28 @@ def read_text(text: str, name: str, out: StackBuilder) -> None:
     read_permissions(lines, name, out)
     find_symptoms(text, name, out)
     _installed_by_complaint(out)
+    _machine(out)
     if out.variables:
         add_variable_facts(out.variables, name, out)
+
+
+def _machine(out: StackBuilder) -> None:
+    """Whether the text speaks of CUDA devices and, where it does, of an NPU too: sightings, since
+    neither is a complaint."""
+    machine = [s for s in out.signals if s.id in ("cuda-host", "npu-named")]
+    out.signals = [s for s in out.signals if s.id not in ("cuda-host", "npu-named")]
+    for signal in machine:
+        if signal.id == "cuda-host":
+            out.add("cuda_host", "yes", signal.source, "stated")
+            if signal.data.get("driver"):
+                out.add("cuda_driver", signal.data["driver"], signal.source, "stated")
+    asks = any(s.id in ("library-cuda", "module-cuda-only") for s in out.signals)
+    wheels = any("+cu" in found.version for found in out.sightings("torch")) or any(
+        name.startswith("nvidia-") for name in out.packages
+    )
+    named = next((s for s in machine if s.id == "npu-named"), None)
+    if named is not None and (asks or wheels or out.has("cuda_host")):
+        out.add("npu_named", "yes", named.source, "inferred")
 
 
 def _installed_by_complaint(out: StackBuilder) -> None:

@@ -62,7 +62,7 @@ _NAMED = re.compile(
     r"|(?<=[-_ :=])(?:master|main)\b)",
     re.I,
 )
-_NEEDED = re.compile(
+NEEDED = re.compile(
     r"\brequire[sd]?\b|\brequested\b|\buninstall|卸载|\brow\b|\bdepends? on\b|\bneeds?\b"
     r"|\brecommend|\bshould\b|\bmust\b|\bexpect(?:s|ed)\b"
     r"|\bupgrade to\b|\bdowngrade to\b|\bonly works?\b|\bfixed in\b|\bsupports?\b|\bminimum\b"
@@ -161,11 +161,10 @@ def _clauses(line: str) -> list[str]:
 
 
 def _versions(clause: str, source: str, out: StackBuilder) -> None:
-    needed = _NEEDED.search(clause)
+    needed = NEEDED.search(clause)
     for match in _NAMED.finditer(clause):
         name, version = match.group("name"), match.group("version").rstrip(".,;:-_)")
-        low = name.lower()
-        component = _SPELLINGS.get(low) or component_of(normal(low))
+        component = component_named(name)
         if component is None or "://" in clause[: match.start()].rsplit(" ", 1)[-1]:
             continue
         if not _plausible(component, version):
@@ -173,7 +172,20 @@ def _versions(clause: str, source: str, out: StackBuilder) -> None:
         if needed and needed.start() != match.start():
             out.signal("stated-requirement", clause, source, component=component, version=version)
             continue
-        _add_typed(component, low, version, clause, source, out)
+        _add_typed(component, name.lower(), version, clause, source, out)
+
+
+def component_named(name: str) -> str | None:
+    """The component that a spelling or a package name stands for."""
+    low = name.lower()
+    return _SPELLINGS.get(low) or component_of(normal(low))
+
+
+def add_version(name: str, version: str, clause: str, source: str, out: StackBuilder) -> None:
+    """A component and its version that a table names, if the number can be one of it."""
+    component = component_named(name)
+    if component is not None and _plausible(component, version):
+        _add_typed(component, name, version, clause, source, out)
 
 
 def _plausible(component: str, version: str) -> bool:

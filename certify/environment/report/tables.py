@@ -63,10 +63,16 @@ def _starts_table(line: str) -> bool:
 
 
 def _read_table(block: Block, out: StackBuilder) -> tuple[str, str] | None:
+    place = f"npu-smi {block.name}"
+    if block.start < out.in_vain.get(place, 0):
+        return None
     lines = block.take_while(is_table_line)
     text = "\n".join(lines)
+    if "NVIDIA" in text:
+        return "read", "a table of nvidia-smi"
     table = read_table(text)
     if not table.devices and not any(word in text for word in _HEADER_WORDS):
+        out.in_vain[place] = block.end
         return None
     headless = not table.driver and not any(word in text for word in _HEADER_WORDS)
     if headless and not any(family_of(table, device) for device in table.devices):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_CHARS = 24_000_000
 # Lines that the formats look at; error texts are searched for in the whole text.
 _HEAD_LINES, _TAIL_LINES = 30_000, 30_000
 _LONG_LINE, _LONG_PATH = 4_000, 16_000
+_PIECE, _LONGEST_ESCAPE = 65_536, 256
 _ANSI = re.compile(
     r"\x1b(?:\[[0-9;?]{0,20}[ -/]{0,2}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])"
 )
@@ -17,6 +22,7 @@ _WIDE = {
     "\u3001": ",", "\u3000": " ", "\xa0": " ", "\u2019": "'", "\u2018": "'", "\u201c": '"',
     "\u201d": '"', "\uff1e": ">", "\uff1c": "<", "\uff0b": "+", "\uff0d": "-", "\u2013": "-",
     "\u2014": "-", "\ufeff": "", "\u200b": "", "\uff5c": "|", "\uff0e": ".", "\u2502": "|",
+    "\u2503": "|", "\u2551": "|",
 }  # fmt: skip
 
 
@@ -45,7 +51,7 @@ def clean(text: str) -> str:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
-        text = _ANSI.sub("", text)
+        text = "".join(_ANSI.sub("", piece) for piece in _pieces(text))
     if "\0" in text:
         text = text.replace("\0", " ")
     if not text.isascii():
@@ -53,6 +59,21 @@ def clean(text: str) -> str:
             if wide in text:
                 text = text.replace(wide, plain)
     return text
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Parts of which no escape sequence reaches over two: an expression holds all that it cuts
+    out of one text at once, which may be many times the text."""
+    start = 0
+    while start < len(text):
+        end = start + _PIECE
+        if end < len(text):
+            at = text.rfind("\x1b", end - _LONGEST_ESCAPE, end)
+            if at >= 0 and text.startswith("\\", at + 1):
+                at = text.rfind("\x1b", end - 2 * _LONGEST_ESCAPE, at)
+            end = at if at > start else end
+        yield text[start:end]
+        start = end
 
 
 def take_lines(text: str) -> tuple[list[str], int]:

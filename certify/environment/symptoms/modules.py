@@ -65,13 +65,8 @@ _MODULE_OWNERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("vllm._C", "vllm._moe_C", "vllm._rocm_C"), "benign-vllm-c"),
     (
         (
-            "vllm_ascend._version",
-            "vllm_ascend._build_info",
             "vllm_ascend.vllm_ascend_C",
             "vllm_ascend_C",
-            "vllm._version",
-            "torchair._version",
-            "sgl_kernel_npu._version",
         ),
         "module-not-built",
     ),
@@ -151,6 +146,10 @@ def module_signal(data: dict[str, str], line: str) -> str | None:
     if module == "triton":
         return "module-triton-absent"
     first = module.split(".")[0]
+    if module.endswith(("._version", "._build_info")):
+        built = version_module_signal(module, line)
+        if built is not None:
+            return built
     if first in _CANN_MODULES:
         return "module-cann"
     if first in _CANN_NEEDS or module in _CANN_NEEDS:
@@ -159,6 +158,23 @@ def module_signal(data: dict[str, str], line: str) -> str | None:
         if any(_owned(module, prefix) for prefix in prefixes):
             return signal
     return None
+
+
+# Packages that share one folder by design and therefore have no __init__.py.
+_NAMESPACES_BY_DESIGN = frozenset(
+    ("megatron", "google", "nvidia", "azure", "zope", "ruamel", "backports", "opentelemetry",
+     "mpl_toolkits", "sphinxcontrib", "jaraco")
+)  # fmt: skip
+
+
+def namespace_signal(data: dict[str, str], line: str) -> str | None:
+    """The signal of a module that Python shows as a namespace: a folder left behind."""
+    path = data.pop("path", "")
+    if path:
+        data["module"] = path.rstrip("/").rsplit("/", 1)[-1]
+        data["path"] = path
+    first = data.get("module", "").split(".")[0]
+    return None if not first or first in _NAMESPACES_BY_DESIGN else "namespace-residue"
 
 
 def name_signal(data: dict[str, str], line: str) -> str | None:
@@ -205,9 +221,31 @@ _TORCH_NPU_BASICS = frozenset(
 )
 
 
+_BUILT_FROM_SOURCE = frozenset(
+    (
+        "vllm", "vllm_ascend", "torchair", "sgl_kernel_npu", "sglang", "verl", "swift", "deepspeed",
+        "llamafactory", "lmdeploy", "triton_ascend", "mindspeed", "mindspeed_llm", "megatron",
+        "transformers", "accelerate", "peft", "fla_npu", "lmcache_ascend", "veomni",
+    )
+)  # fmt: skip
+
+
+def version_module_signal(module: str, line: str) -> str | None:
+    """The signal of a version or build module that is absent or empty: it is written by the build,
+    so its package runs from a source folder or was installed by halves."""
+    first = module.split(".")[0]
+    if first in ("torch_npu", "torch"):
+        return "module-torch-npu-partial"
+    if first == "triton":
+        return "module-triton-damaged"
+    return "module-not-built" if first in _BUILT_FROM_SOURCE else None
+
+
 def attribute_signal(data: dict[str, str], line: str) -> str | None:
     """The signal of ``module 'M' has no attribute 'X'``."""
     module, name = data.get("module", ""), data.get("name", "")
+    if module.endswith(("._version", ".version", "._build_info")):
+        return version_module_signal(module, line)
     if module == "torch_npu":
         return "module-torch-npu-partial" if name in _TORCH_NPU_BASICS else "attribute-torch-npu-op"
     if module in ("torch_npu._C", "torch.ops.npu", "torch.npu"):

@@ -12,6 +12,7 @@ from certify.environment.symptoms.modules import (
     attribute_signal,
     module_signal,
     name_signal,
+    namespace_signal,
     ops_signal,
     uninstall_signal,
 )
@@ -122,6 +123,22 @@ PATTERNS: tuple[Pattern, ...] = (
         r"(?:result|error code|code|errno|ret)\w{0,4}\s?(?:is|=|:)?\s?:?\s?(?P<code>500001)\b",
     ),
     Pattern(
+        None,
+        ("(namespace)", "_namespacepath("),
+        r"<module [‘'\"]?(?P<module>[A-Za-z_][\w.]{0,120})['\"’]? \(namespace\)"
+        r"|_NamespacePath\(\[['\"]?(?P<path>[^'\"\],\n]{1,200})",
+        namespace_signal,
+    ),
+    Pattern(
+        "kernels-missing",
+        ("310p",),
+        r"(?:[Kk]ernels?|[Bb]inary|op_impl|算子)[^\n]{0,160}?(?P<soc>[Aa]scend310[Pp]\w{0,6})[^\n]{0,80}?"
+        r"(?:not (?:found|exist|support\w{0,3})|does not (?:exist|support)|missing|[Nn]o such file"
+        r"|不存在|不支持|找不到)"
+        r"|(?:[Nn]o|(?:[Ff]ailed to|[Cc]annot) (?:find|load|open)|[Nn]ot found|找不到|缺少)"
+        r"[^\n]{0,120}?(?:kernels?|binary|算子)[^\n]{0,80}?(?P<soc2>[Aa]scend310[Pp]\w{0,6})",
+    ),
+    Pattern(
         "soc-unsupported",
         ("is not implemented",),
         r"support for (?P<soc>Ascend\w{2,20}) is not implemented",
@@ -180,8 +197,11 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         "tbe-signature",
-        ("init_multi_process_env",),
-        r"init_multi_process_env\(\) takes [^\n]{0,80}",
+        ("positional argument", "unexpected keyword argument"),
+        r"(?P<name>\w{0,40}(?:init_\w{0,30}env|init_\w{0,20}process\w{0,20}|_worker_init"
+        r"|init_worker\w{0,20}|te_fusion\w{0,40}|parallel_compil\w{0,30}))\(\) "
+        r"(?:takes [^\n]{0,40}positional arguments?,? but|missing \d[^\n]{0,20}positional argument"
+        r"|got an unexpected keyword argument)[^\n]{0,60}",
     ),
     Pattern(
         "autoload-failed",
@@ -396,5 +416,36 @@ PATTERNS: tuple[Pattern, ...] = (
         "module-cuda-only",
         ("flashattention2",),
         r"FlashAttention2 has been toggled on, but it cannot be used",
+    ),
+    # Which machine it is: evidence for CUDA, and any word of an NPU.
+    Pattern(
+        "cuda-host",
+        ("nvidia", "geforce", "tesla ", "cuda available", "cuda is available"),
+        r"NVIDIA[- ](?:[AHBLTVP]\d{1,4}\w{0,2}\b|GB\d{2,3}|GeForce|RTX|TITAN|Tesla|Quadro|Graphics)"
+        r"|\bTesla [VTPKM]\d{1,3}|GeForce [RG]TX|[Ii]s CUDA available: ?True"
+        r"|CUDA (?:is )?available ?[:=] ?(?:True|yes)"
+        r"|NVIDIA-SMI \d[^\n]{0,80}?Driver Version: (?P<driver>\d{3}\.\d[\d.]{0,12})"
+        r"|N(?:vidia|VIDIA) [Dd]river [Vv]ersion ?[:=] ?(?P<driver2>\d{3}\.\d[\d.]{0,12})",
+    ),
+    Pattern(
+        "cuda-host",
+        ("driver version:",),
+        r"NVIDIA-SMI \d[^\n]{0,80}?Driver Version: (?P<driver>\d{3}\.\d[\d.]{0,12})",
+    ),
+    Pattern(
+        "cuda-host",
+        ("(gpu?)", "(gpu)", "cuda)"),
+        r"[Tt]orch version \(GPU\?\): \S{1,40} \(True\)"
+        r"|[Tt]orch`? version: \d\S{0,40} \((?:GPU|CUDA)\)",
+    ),
+    Pattern(
+        "npu-named",
+        ("npu", "ascend", "昇腾", "cann", "davinci", "hccl", "mindspeed"),
+        r"^(?!.*(?:: ?False|: ?No\b|[Nn]ot (?:installed|found|available)|: ?N/?A\b|: ?None"
+        r"|not supported))"
+        r".*(?<![A-Za-z])(?:(?i:npu|torch[_-]?npu|npu-smi|ascend(?:_\w{1,30}|\d\w{0,8}|c)?"
+        r"|davinci\d{0,2}"
+        r"|hccl|mindspeed)(?![A-Za-z])|CANN(?![A-Za-z])|昇腾|vllm[_-]ascend|triton[_-]ascend"
+        r"|torch_npu\w{0,20}|libascend\w{0,20})",
     ),
 )

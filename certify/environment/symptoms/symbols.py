@@ -65,6 +65,13 @@ def symbol_signal(data: dict[str, str], line: str) -> str:
     return "symbol-unnamed"
 
 
+def string_abi(symbol: str) -> str | None:
+    """``1`` or ``0`` by the string type in a mangled name, None when there is no string in it."""
+    if _CXX11 in symbol:
+        return "1"
+    return "0" if _STRING.search(symbol) else None
+
+
 def _inside_cann(library: str) -> bool:
     low = library.lower()
     return (

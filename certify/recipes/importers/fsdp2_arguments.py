@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from certify.json_text import load_json
 from matrices import files
 
 _TRUE, _FALSE = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")
@@ -80,7 +80,7 @@ def convert(argument: Argument, value: Any) -> Any:
         items = value if isinstance(value, list) else [value]
         return [_number(i, int) if argument.type.endswith("int") else str(i) for i in items]
     if argument.type == "dict" and isinstance(value, str):
-        return json.loads(value) if value.lstrip().startswith("{") else value
+        return load_json(value) if value.lstrip().startswith("{") else value
     if isinstance(value, (dict, list)) and argument.type == "str":
         raise ValueError(value)
     return value

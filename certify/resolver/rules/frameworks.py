@@ -56,11 +56,24 @@ def unlisted(facts: Facts) -> Iterable[Finding]:
     found = facts.found("vllm_ascend")
     if version is None or found is None or found.confidence == "inferred":
         return
-    if not any(r.rule == "framework-row" and "vllm_ascend" in r.components for r in facts.pairs):
+    if not _has_row(facts, version):
         yield Finding(
             "framework-row", WARNING, "vllm_ascend", "framework-unlisted",
             {"name": "vllm-ascend", "version": version}, found.source,
         )  # fmt: skip
+
+
+def _has_row(facts: Facts, version: str) -> bool:
+    """Whether the framework's table has this build, whatever else was seen beside it."""
+    from certify.versions import parse, parse_spec
+
+    found = parse("pep440", version)
+    rows = (
+        claim.components["vllm_ascend"]
+        for claim in facts.matrix.about("vllm_ascend")
+        if len(claim.components) > 1
+    )
+    return found is not None and any(parse_spec("pep440", row).matches(found) for row in rows)
 
 
 def torch_age(facts: Facts) -> Iterable[Finding]:

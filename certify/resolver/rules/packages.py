@@ -84,7 +84,7 @@ def _is_public(claim: str, kind: str) -> bool:
 
 def cuda(facts: Facts) -> Iterable[Finding]:
     """CUDA builds on an NPU host."""
-    if facts.accelerator != "npu":
+    if not facts.npu_evidence:
         return
     torch = facts.found("torch")
     if torch is not None and "+cu" in torch.version:

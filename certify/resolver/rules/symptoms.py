@@ -41,9 +41,16 @@ def symptoms(facts: Facts) -> Iterable[Finding]:
         kind = SIGNALS.get(signal.id)
         if kind is None or signal.id in _HANDLED:
             continue
+        if kind.decisive == "no-cuda-wheels" and not facts.npu_evidence:
+            # Something for CUDA is missing: only on an NPU host is that thing wrong here.
+            if facts.accelerator != "cuda":
+                yield _of(signal, "no-cuda-wheels", WARNING, kind.component)
+            continue
         explained = any(facts.has(other) for other in _EXPLAINED_BY.get(signal.id, ()))
         if kind.benign:
             yield _of(signal, "note", INFO, kind.component)
+        elif signal.id == "symbol-atb" and _other_strings(facts, signal):
+            yield _of(signal, "cxx-abi", ERROR, kind.component, signal_text="symbol-abi")
         elif kind.decisive is not None:
             yield _of(
                 signal, kind.decisive, INFO if explained else ERROR, kind.component,
@@ -64,7 +71,7 @@ _HANDLED = frozenset(
         "module-torch-too-old", "library-other", "kernels-absent", "cann-paths-repeated",
         "device-nodes-closed", "no-distribution", "attribute-torch-npu-op", "cann-paths-mixed",
         "benign-log-level",
-        "devices-not-mounted",
+        "devices-not-mounted", "cuda-host", "npu-named",
     )
 )  # fmt: skip
 
@@ -77,8 +84,19 @@ def _paired(facts: Facts, signal: str) -> str:
 
 
 def _of(signal: Signal, rule: str, severity: str, component: str, **more: str) -> Finding:
+    shown = more.pop("signal_text", signal.id)
     values = {**signal.data, "text": signal.text, **more}
-    return Finding(rule, severity, component, f"signal-{signal.id}", values, signal.source)
+    return Finding(rule, severity, component, f"signal-{shown}", values, signal.source)
+
+
+def _other_strings(facts: Facts, signal: Signal) -> bool:
+    """Whether the missing function takes strings of the other C++ ABI than ATB's folder in use:
+    ``__cxx11`` is the ABI of cxx_abi_1, ``Ss`` that of cxx_abi_0."""
+    from certify.environment.symptoms.symbols import string_abi
+
+    folder = facts.version("atb_abi")
+    asked = string_abi(signal.data.get("symbol", ""))
+    return folder is not None and asked is not None and asked != folder
 
 
 def candidates(

@@ -192,7 +192,7 @@ def test_a_hanging_npu_smi_is_ended_and_said(
     host = Host(Root("/"), StackBuilder("host"), {}, tools=True)
     start = time.monotonic()
     devices.run_tools(host, timeout_s=0.4)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
     assert {signal.id for signal in host.out.signals} == {"npu-smi-hangs"}
     assert [section.state for section in host.out.sections] == ["unparsed"]
 

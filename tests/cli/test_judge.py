@@ -97,7 +97,7 @@ def test_a_deeply_nested_plan_is_an_error_of_the_plan(
         assert main(["judge", str(tmp_path)]) in ((1, 2) if depth < 1_000 else (2,)), depth
         capsys.readouterr()
     assert main(["judge", str(tmp_path)]) == 2
-    assert "the plan is nested too deeply" in capsys.readouterr().err
+    assert "the plan is not JSON: nested more than 100 levels deep" in capsys.readouterr().err
 
 
 def test_a_broken_record_is_named_with_its_line(

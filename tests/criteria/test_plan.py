@@ -102,7 +102,7 @@ def test_what_is_wrong_is_named(change: Any, message: str) -> None:
         (None, "No such file"),
         ("{", "not JSON"),
         ("[1]", "list"),
-        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ("[" * 100_000 + "]" * 100_000, "nested more than 100 levels deep"),
     ],
 )
 def test_an_unreadable_plan(tmp_path: Path, text: str | None, message: str) -> None:

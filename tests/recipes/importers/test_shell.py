@@ -121,7 +121,7 @@ def test_a_hostile_script_ends_soon(name: str) -> None:
     start = time.monotonic()
     with contextlib.suppress(UsageError):
         read_script(HOSTILE[name], "s.sh", lambda name: ("s.sh", HOSTILE["self source"]))
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
 
 
 def test_a_refusal_names_the_place() -> None:

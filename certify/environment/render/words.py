@@ -37,7 +37,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "for": ("for", "对应"),
     "or": ("or", "或"),
     "absent": ("absent", "不安装"),
-    "undeclared": ("no table declares this pair", "没有公开资料声明该组合"),
+    "undeclared": ("a pair that the component's own table lists", "组件自身的兼容表列出的组合"),
     "node": ("node", "节点"),
     "others": ("the other {count}", "其余 {count} 个"),
     "cluster": ("cluster", "集群"),

@@ -163,11 +163,19 @@ def test_installing_our_wheel_moves_nothing_of_a_reference_stack(
     assert after - before == {"ascend-certify"}
     assert before <= after
 
+    # As in a shell in which this environment is active, whatever environment runs the tests.
+    activated = {
+        **os.environ,
+        "VIRTUAL_ENV": str(tmp_path / "venv"),
+        "PATH": os.pathsep.join((str(python.parent), os.environ["PATH"])),
+    }
+    activated.pop("PYTHONPATH", None)
     done = subprocess.run(
         (str(python), "-m", "certify", "check-env", "--no-tools", "--json"),
         capture_output=True,
         text=True,
         cwd=tmp_path,
+        env=activated,
         check=False,
     )
     document = json.loads(done.stdout)

@@ -49,3 +49,16 @@ def router_recorders(model: nn.Module) -> list[Any]:
     table = getattr(model, "_can_record_outputs", None) or {}
     found = table.get("router_logits", [])
     return list(found) if isinstance(found, (list, tuple)) else [found]
+
+
+def to_published_names(model: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors in memory, as the stock ``save_pretrained`` would name and divide them.
+
+    transformers 4 holds published tensors in memory: nothing changes there.
+    """
+    try:
+        from transformers.core_model_loading import revert_weight_conversion
+    except ImportError:
+        return tensors
+    found: dict[str, torch.Tensor] = revert_weight_conversion(model, tensors)
+    return found

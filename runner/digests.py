@@ -15,8 +15,8 @@ from certify.records import root_digest, tensor_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from runner.names import Names
     from runner.parallel.shards import Shard
-    from runner.weights import Names
 
 
 def digest_of(tensor: torch.Tensor) -> str:

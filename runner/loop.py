@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from runner.callpoints import Fault
     from runner.data.batches import Batch, Batches
     from runner.device import Device
+    from runner.names import Names
     from runner.parallel.mesh import Meshes
     from runner.parallel.shards import Shard
     from runner.routing import RouterTap
-    from runner.weights import Names
 
 
 @dataclass(frozen=True)

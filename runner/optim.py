@@ -14,8 +14,8 @@ from certify.errors import UsageError
 if TYPE_CHECKING:
     from certify.runspec import TrainingSpec
     from runner.callpoints import Fault
+    from runner.names import Names
     from runner.parallel.shards import Shard
-    from runner.weights import Names
 
 SCHEDULES = ("cosine", "linear", "constant")
 

@@ -1,14 +1,12 @@
 """Published checkpoints: names on disk and in memory, reading, and filling a sharded model.
 
-A checkpoint on disk and a model in memory differ only where a family fuses its experts; that
-difference is data (`CONVERSIONS`), everything else has the same name on both sides.
+A checkpoint on disk and a model in memory differ where a family fuses its experts or renames its
+modules; `runner.names` finds that difference.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,70 +17,10 @@ from torch.distributed.tensor import Shard as ShardDim
 from certify.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torch import nn
 
+    from runner.names import Names
     from runner.parallel.shards import Shard
-
-
-@dataclass(frozen=True)
-class Fused:
-    """A tensor [experts, rows, columns] in memory, published as 2-D tensors per expert.
-
-    memory: regular expression of its name, group 1 is the experts module; parts: published names
-    of one expert's tensors, equal in shape, that follow each other along the rows.
-    """
-
-    memory: str
-    parts: tuple[str, ...]
-
-
-_QWEN_MOE = (
-    Fused(
-        r"(.+\.mlp\.experts)\.gate_up_proj",
-        ("{experts}.{expert}.gate_proj.weight", "{experts}.{expert}.up_proj.weight"),
-    ),
-    Fused(r"(.+\.mlp\.experts)\.down_proj", ("{experts}.{expert}.down_proj.weight",)),
-)
-
-# model_type -> its fused tensors. A family without an entry has the same names on both sides.
-CONVERSIONS: dict[str, tuple[Fused, ...]] = {"qwen3_moe": _QWEN_MOE}
-
-
-@dataclass(frozen=True)
-class Names:
-    """The conversion of one family."""
-
-    fused: tuple[Fused, ...] = ()
-
-    def published(self, name: str, n_experts: int) -> list[list[str]] | None:
-        """Published names [expert][part] of a fused tensor, or None for a plain one."""
-        for entry in self.fused:
-            if found := re.fullmatch(entry.memory, name):
-                return [
-                    [part.format(experts=found[1], expert=expert) for part in entry.parts]
-                    for expert in range(n_experts)
-                ]
-        return None
-
-    def published_dims(self, name: str, n_dims: int) -> int:
-        """Dimensions that a parameter has as published."""
-        return n_dims - 1 if self.published(name, 0) is not None else n_dims
-
-    def to_published(self, name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-        """(published name, full tensor) of one full tensor in memory."""
-        table = self.published(name, tensor.shape[0]) if tensor.dim() else None
-        if table is None:
-            yield name, tensor
-            return
-        for expert, parts in enumerate(table):
-            yield from zip(parts, tensor[expert].chunk(len(parts)), strict=True)
-
-
-def names_of(model_type: str) -> Names:
-    """The conversion of a family."""
-    return Names(CONVERSIONS.get(model_type, ()))
 
 
 class Weights:
@@ -145,9 +83,9 @@ class Weights:
 
     def read_memory(self, names: Names, name: str, experts: range) -> torch.Tensor:
         """A tensor in its form in memory. experts: which of a fused one, in order."""
-        table = names.published(name, experts.stop)
+        table = names.published(name)
         if table is None:
-            return self.read(name)
+            return self.read(names.plain(name))
         rows = [torch.cat([self.read(part) for part in table[e]]) for e in experts]
         return torch.stack(rows)
 
@@ -175,8 +113,8 @@ def fill(model: nn.Module, shards: list[Shard], names: Names, weights: Weights) 
         parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         for name, value in model.state_dict().items():
             if name not in parameters:
-                value.copy_(weights.read(name))
-            used.add(name)
+                value.copy_(weights.read(names.plain(name)))
+            used.update(names.all_published(name))
     if unknown := sorted(weights.names - used):
         raise UsageError(
             f"the checkpoint has {len(unknown)} tensors that the model has not: {unknown[0]}",
@@ -188,8 +126,7 @@ def fill(model: nn.Module, shards: list[Shard], names: Names, weights: Weights) 
 def _read_part(shard: Shard, names: Names, weights: Weights, used: set[str]) -> torch.Tensor:
     """This rank's part of one parameter."""
     experts = range(shard.shape[0] if shard.shape else 0)
-    table = names.published(shard.name, len(experts))
-    used.update([shard.name] if table is None else [part for row in table for part in row])
+    used.update(names.all_published(shard.name))
     placements = list(enumerate(shard.placements))
     coordinate = shard.mesh.get_coordinate()
     if shard.is_expert:

@@ -22,6 +22,7 @@ from runner.digests import TrainingState
 from runner.journal import Journal, journal
 from runner.loop import Trainer
 from runner.manifest import retain, step_folder
+from runner.names import names_of
 from runner.parallel import fsdp, mesh, shards
 from runner.probe import run_probe
 from runner.routing import RouterTap
@@ -102,13 +103,14 @@ def _build(
     spec: RunSpec, device: Device, meshes: mesh.Meshes, fault: Fault, book: Journal
 ) -> Trainer:
     model: Any = models.build(spec.model, fault.model_config(spec.model.hf_config))
+    # Before anything divides a tensor: the conversion is that of the whole model.
+    names = names_of(model)
     tap = RouterTap(model, fault)
     wrapped = fsdp.parallelise(model, spec.parallel, meshes)
     for pattern in wrapped.unmatched:
         book.writer.event("pattern_unmatched", 0, pattern=pattern)
     models.materialise(model, device.torch_device)
     local = shards.collect(model, meshes, wrapped)
-    names = weights.names_of(str(spec.model.hf_config["model_type"]))
     weights.fill(model, local, names, weights.Weights(spec.model.weights_dir))
     optimizer = optim.build_optimizer(
         local, names, spec.training, fault, fused=device.name == "cuda"

@@ -12,9 +12,9 @@ import torch
 from certify.errors import UsageError
 from runner import loss, optim
 from runner.faults import NO_FAULT
+from runner.names import Names
 from runner.parallel.shards import Shard
 from runner.routing import Routed
-from runner.weights import names_of
 from tests.runner.tiny import TRAINING
 
 pytestmark = pytest.mark.torch
@@ -56,7 +56,8 @@ def test_weight_decay_spares_what_is_published_with_one_dimension() -> None:
         shard("model.embed_tokens.weight", torch.ones(4, 4)),
         shard("model.layers.0.mlp.experts.down_proj", torch.ones(2, 4, 4)),
     ]
-    names = names_of("qwen3_moe")
+    experts = tuple((f"experts.{e}.down_proj.weight",) for e in range(2))
+    names = Names({"model.layers.0.mlp.experts.down_proj": experts})
     optimizer = optim.build_optimizer(shards, names, TRAINING, NO_FAULT, fused=False)
     decay = {
         id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]

@@ -9,15 +9,23 @@ import torch
 from safetensors.torch import save_file
 
 from certify.errors import UsageError
-from runner.weights import Weights, names_of
+from runner.names import Names
+from runner.weights import Weights
 
 pytestmark = pytest.mark.torch
 
 STEM = "model.layers.3.mlp.experts"
 
 
+def fused_names(n_experts: int) -> Names:
+    """One fused tensor of gate and up projections."""
+    parts = ("gate_proj", "up_proj")
+    table = tuple(tuple(f"{STEM}.{e}.{p}.weight" for p in parts) for e in range(n_experts))
+    return Names({f"{STEM}.gate_up_proj": table}, {"model.norm.weight": "norm.w"})
+
+
 def test_fused_tensors_come_apart_under_published_names() -> None:
-    names = names_of("qwen3_moe")
+    names = fused_names(2)
     fused = torch.arange(2 * 4 * 3).float().view(2, 4, 3)
     found = dict(names.to_published(f"{STEM}.gate_up_proj", fused))
     assert list(found) == [
@@ -30,15 +38,17 @@ def test_fused_tensors_come_apart_under_published_names() -> None:
     assert torch.equal(found[f"{STEM}.1.up_proj.weight"], fused[1, 2:])
     assert names.published_dims(f"{STEM}.gate_up_proj", 3) == 2
     plain = dict(names.to_published("model.norm.weight", torch.ones(3)))
-    assert list(plain) == ["model.norm.weight"]
+    assert list(plain) == ["norm.w"]
     assert names.published_dims("model.norm.weight", 1) == 1
-    assert list(dict(names_of("qwen3").to_published(f"{STEM}.x", fused))) == [f"{STEM}.x"]
+    assert list(dict(names.to_published(f"{STEM}.x", fused))) == [f"{STEM}.x"]
+    assert names.all_published("model.norm.weight") == ["norm.w"]
+    assert len(names.all_published(f"{STEM}.gate_up_proj")) == 4
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Three experts, each tensor filled with its own number."""
-    tensors = {"model.norm.weight": torch.full((3,), 9.0)}
+    tensors = {"norm.w": torch.full((3,), 9.0)}
     for e in range(3):
         for i, part in enumerate(("gate_proj", "up_proj")):
             tensors[f"{STEM}.{e}.{part}.weight"] = torch.full((2, 3), 10.0 * e + i)
@@ -47,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_reads_only_the_experts_asked_for(folder: Path) -> None:
-    weights, names = Weights(str(folder)), names_of("qwen3_moe")
+    weights, names = Weights(str(folder)), fused_names(3)
     found = weights.read_memory(names, f"{STEM}.gate_up_proj", range(1, 3))
     assert found.shape == (2, 4, 3)
     assert found[:, :, 0].tolist() == [[10, 10, 11, 11], [20, 20, 21, 21]]

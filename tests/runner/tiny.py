@@ -114,14 +114,14 @@ def write_weights(hf_config: dict[str, Any], folder: Path, seed: int = 3) -> str
 
     from certify.records import root_digest
     from runner.digests import digest_of
-    from runner.weights import names_of
+    from runner.names import names_of
 
     arguments = {k: v for k, v in hf_config.items() if k != "model_type"}
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(
         AutoConfig.for_model(hf_config["model_type"], **arguments)
     )
-    names = names_of(hf_config["model_type"])
+    names = names_of(model)
     tensors = {
         published: part.detach().clone().contiguous()
         for name, value in model.named_parameters()

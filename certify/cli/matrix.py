@@ -164,7 +164,7 @@ def _import(args: argparse.Namespace) -> int:
     def line(difference: Difference) -> str:
         if difference.draft is None:
             claim = matrix.by_id[difference.claim]
-            return "- " + _claim_line(claim).partition("\n")[0]
+            return "- " + _claim_line(claim)
         draft = difference.draft
         parts = " ".join(f"{key}={value}" for key, value in draft.components.items())
         if difference.kind == "new":

@@ -13,6 +13,11 @@ _RENAMED = {
     "mooncake-transfer-engine": "mooncake",
     "llamafactory": "llamafactory",
     "llama-factory": "llamafactory",
+    # conda calls them so, and people write a pin for what is no package of pip
+    "cann": "cann",
+    "cann-toolkit": "cann",
+    "cann-kernels": "cann_ops",
+    "cann-nnal": "nnal",
 }
 _COMPONENT_PACKAGES = frozenset(
     (

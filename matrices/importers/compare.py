@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # The column that a row is about, in this order of preference, and the files that hold such rows.
 _SUBJECTS = (
+    ("image", ("cann_images",)),
     ("vllm_ascend", ("vllm_ascend",)),
     ("mindspeed_llm", ("mindspeed_llm",)),
     ("mindspeed_core", ("mindspeed_core",)),

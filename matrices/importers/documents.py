@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # Head of a column -> component; the first pattern that fits wins.
 _COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    # Columns about a component that hold no version of it.
+    (r"\bdate\b|\btime\b|\blink|\bpath\b|download|command|日期|时间|链接|下载|路径|命令|说明", ()),
+    (r"(?:image|镜像)\s*(?:tag|标签)|^tag$|^标签$", ("image",)),
     (r"pytorch\s*/\s*torch_npu", ("torch", "torch_npu")),
     (r"vllm[ -]?ascend", ("vllm_ascend",)),
     (r"vllm", ("vllm",)),
@@ -32,13 +35,14 @@ _COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (r"torch_?npu\s*(安装包|.*package|.*wheel)|extension.*version|扩展.*版本", ("torch_npu",)),
     (r"torch_?npu|ascend extension", ("torch_npu_product",)),
-    (r"pytorch", ("torch",)),
+    (r"pytorch|^torch\b", ("torch",)),
     (r"cann", ("cann",)),
     (r"python", ("python",)),
     (r"mooncake", ("mooncake",)),
     (r"hdk", ("hdk",)),
 )
 _VERSION_IN_HEAD = re.compile(r"(?i)\bv?\d+\.\d+(?:\.[\w]+)*(?:[-_.][\w.]+)*")
+_OF_VERSIONS = re.compile(r"(?i)version|版本")
 _UNFINISHED = re.compile(r"(?i)在研|under development|in development|主线|\{\{")
 _YES = ("y", "√", "✓", "✔", "yes", "支持")
 _NO = ("/", "n", "×", "x", "✗", "no", "不支持", "-")
@@ -46,6 +50,13 @@ _ABSENT = ("n/a", "na", "-", "", "none", "无")
 _PREFIX = re.compile(r"(?i)^(cann|pytorch|torchnpu|torch_npu|mindspeed llm|python)\s*")
 # A slash between two versions separates alternatives; one inside a name does not.
 _ALTERNATIVES = re.compile(r"\n|、|,|;|\s/\s|(?<=\d)/(?=v?\d)")
+# What a cell may hold as a version; prose, compilers and names are none.
+_VERSION = re.compile(
+    r"(?i)[<>=!~]{0,2}v?\d[\w.*+-]*(?:,[<>=!~]{1,2}v?\d[\w.*+-]*)*|core_[rv]\d[\w.]*|[0-9a-f]{7,40}"
+    r"|master|main|none"
+)
+# TorchNPU as a product counts 5.0.rc1 and on, its wheels follow torch's numbers.
+_WHEEL = re.compile(r"[12]\.\d")
 _EDITION = re.compile(r"\s*[（(][^（）()]*[）)]")
 
 
@@ -79,7 +90,11 @@ def _statements(table: Table) -> Iterator[Draft]:
         yield from _cross_table(table, columns, versions)
     elif sum(bool(column) for column in columns) >= 2 and columns[0]:
         yield from _row_table(table, columns)
-    elif len(table.header) == 2 and not columns[1]:
+    elif (
+        len(columns) >= 2
+        and not any(columns[1:])
+        and (len(columns) == 2 or _OF_VERSIONS.search(table.header[1]))
+    ):
         yield from _recommended(table)
 
 
@@ -117,20 +132,32 @@ def _row_table(table: Table, columns: list[tuple[str, ...]]) -> Iterator[Draft]:
         parts: dict[str, str] = {}
         for keys, cell in zip(columns, row, strict=False):
             values = cell.split("/") if len(keys) == 2 else [cell]
-            for key, value in zip(keys, values, strict=False):
-                text = _cell(key, value)
+            for name, value in zip(keys, values, strict=False):
+                text = _cell(name, value)
+                key = _wheel_or_product(name, text)
                 if text:
                     parts[key] = text
         if len(parts) < 2:
             continue
         unfinished = any(_UNFINISHED.search(cell) for cell in row)
         yield Draft(
-            "compatible" if _is_list(parts) else "reference",
+            _kind(parts),
             parts,
             "upcoming" if unfinished else "current",
             table.title,
             table.line,
         )
+
+
+def _wheel_or_product(key: str, text: str) -> str:
+    """Columns called TorchNPU hold the one or the other."""
+    return "torch_npu" if key == "torch_npu_product" and _WHEEL.match(text) else key
+
+
+def _kind(parts: dict[str, str]) -> str:
+    if "image" in parts:
+        return "availability"
+    return "compatible" if _is_list(parts) else "reference"
 
 
 def _is_list(parts: dict[str, str]) -> bool:
@@ -147,11 +174,9 @@ def _recommended(table: Table) -> Iterator[Draft]:
     parts: dict[str, str] = {}
     for head, value in ((row[0], row[1]) for row in table.rows if len(row) > 1):
         keys = _components(head)
-        if keys == ("torch_npu_product",) and re.search("安装包|package", value):
-            keys = ("torch_npu",)
         text = _cell(keys[0], value) if keys else ""
         if text:
-            parts[keys[0]] = text
+            parts[_wheel_or_product(keys[0], text)] = text
     if "cann" in parts and len(parts) >= 3:
         yield Draft("reference", parts, "current", table.title, table.line)
 
@@ -165,8 +190,13 @@ def _cell(key: str, cell: str) -> str:
         return "none" if key == "triton_ascend" and text else ""
     if key == "python":
         return _python(text)
-    parts = [_PREFIX.sub("", part.strip()).strip() for part in _ALTERNATIVES.split(text)]
-    return "|".join(part.replace(" ", "") for part in parts if part)
+    if key == "image":
+        return text
+    parts = [
+        _PREFIX.sub("", part.strip()).replace(" ", "").removeprefix("==")
+        for part in _ALTERNATIVES.split(text)
+    ]
+    return "|".join(part for part in parts if _VERSION.fullmatch(part))
 
 
 def _python(text: str) -> str:

@@ -131,11 +131,18 @@ def _span(text: str | None) -> int:
     return min(int(text), 50) if text and text.isdigit() and int(text) > 0 else 1
 
 
-def _html_table(source: str, title: str, number: int) -> Table | None:
+def html_rows(source: str) -> tuple[list[list[str]], list[bool]]:
+    """The rows of an HTML table with spans filled in, and for each whether all of it is a head;
+    nothing for a table that is too large."""
     parser = _Grid()
     parser.feed(source)
     grid, heads = _expanded(parser.rows)
-    if not grid or sum(map(len, grid)) > _MAX_CELLS:
+    return (grid, heads) if sum(map(len, grid)) <= _MAX_CELLS else ([], [])
+
+
+def _html_table(source: str, title: str, number: int) -> Table | None:
+    grid, heads = html_rows(source)
+    if not grid:
         return None
     count = next((i for i, head in enumerate(heads) if not head), len(heads))
     # A table of properties has its heads down the first column, not across the top.

@@ -47,6 +47,24 @@ COMPONENT_TABLES = {
     "pairs in a row": "| torch | 2.9.1 | torch_npu | 2.9.0 |\n| CANN | 8.5.0 | Python | 3.11 |",
     "tabs": "组件\t版本\ntorch\t2.9.1\ntorch_npu\t2.9.0\nCANN\t8.5.0",
     "commas": "component,version\ntorch,2.9.1\ntorch_npu,2.9.0\nCANN,8.5.0",
+    "broken cells": "| torch<br>2.9.1 | torch_npu<br />2.9.0 | CANN<br/>8.5.0 |",
+    "breaks beside": (
+        "| 组件 | 版本 |\n|--|--|\n| torch | 2.9.1<br> |\n| torch_npu<br>(wheel) | 2.9.0 |\n"
+        "| CANN | 8.5.0 |"
+    ),
+    "HTML in one line": (
+        "<table><thead><tr><th>Package</th><th>Version</th></tr></thead><tbody><tr><td>torch</td>"
+        "<td>2.9.1</td></tr><tr><td>torch_npu</td><td>2.9.0</td></tr><tr><td>CANN</td>"
+        "<td>8.5.0</td></tr></tbody></table>"
+    ),
+    "HTML over lines": (
+        "<table>\n<tr>\n<td>torch</td>\n<td>2.9.1</td>\n</tr>\n<tr><td>torch_npu<br></td>"
+        "<td><code>2.9.0</code></td></tr>\n<tr><td>CANN</td><td>8.5.0</td></tr>\n</table>"
+    ),
+    "HTML columns": (
+        "<table><tr><th>torch</th><th>torch_npu</th><th>CANN</th></tr>"
+        "<tr><td>2.9.1</td><td>2.9.0</td><td>8.5.0</td></tr></table>"
+    ),
 }
 NO_INSTALLATION = {
     "required": "| 组件 | 推荐版本 |\n|--|--|\n| torch | 2.9.1 |\n| CANN | 8.5.0 |",
@@ -54,6 +72,25 @@ NO_INSTALLATION = {
     "a compatibility table": (
         "| torch | torch_npu | CANN |\n|-|-|-|\n| 2.9.1 | 2.9.0 | 8.5.0 |\n"
         "| 2.7.1 | 2.7.1 | 8.3.RC1 |"
+    ),
+    "one row with ranges": (
+        "| vLLM Ascend | Python | CANN | torch |\n|-|-|-|-|\n"
+        "| v0.99.0 | >= 3.9, < 3.12 | 8.5.0 | 2.9.0 |"
+    ),
+    "one row with a wildcard": "| torch | CANN |\n|-|-|\n| 2.9.0 | 8.5.X |",
+    "one row of several interpreters": (
+        "| PyTorch版本 | CANN版本 | Python版本 |\n|-|-|-|\n| 2.9.0 | 8.5.0 | 3.10, 3.11 |"
+    ),
+    "one row with branches": (
+        "| CANN | torch | torch_npu代码分支 |\n|-|-|-|\n| 8.5.0 | 2.9.0 | v2.9.0 |"
+    ),
+    "one row that a document is quoted for": (
+        "According to the readme:\n\n| torch | CANN |\n|-|-|\n| 2.9.0 | 8.5.0 |"
+    ),
+    "a row under its caption": "表 1 版本配套表\n\n| torch | CANN |\n|-|-|\n| 2.9.0 | 8.5.0 |",
+    "an HTML row of alternatives": (
+        "<table><tr><th>torch</th><th>CANN</th></tr><tr><td>2.9.0</td>"
+        "<td>CANN 8.5.0<br>8.3.X</td></tr></table>"
     ),
     "two machines": "| Package | one | two |\n| torch | 2.9.1 | 2.7.1 |",
 }
@@ -69,6 +106,56 @@ def test_component_tables_are_read_in_every_form(name: str) -> None:
 def test_tables_of_what_would_be_needed_are_no_installation(name: str) -> None:
     found = seen(read_report(NO_INSTALLATION[name]))
     assert not {"torch", "cann"} & set(found)
+
+
+def test_one_row_of_exact_versions_is_this_machine() -> None:
+    found = seen(read_report(
+        "| driver | CANN | torch | torch_npu | python |\n|-|-|-|-|-|\n"
+        "| 25.5.0 | 8.5.0 | 2.9.0+cpu | 2.9.0 | 3.11.10 |"
+    ))  # fmt: skip
+    assert found["driver"] == "25.5.0"
+    assert (found["cann"], found["torch"], found["python"]) == ("8.5.0", "2.9.0+cpu", "3.11.10")
+
+
+def test_a_quoted_row_is_kept_as_a_statement() -> None:
+    stack = read_report("| torch | CANN |\n|-|-|\n| 2.9.0 | 8.5.X |")
+    assert {s.data["component"] for s in stack.signals} == {"torch", "cann"}
+    assert stack.sections[0].state == "partial"
+
+
+SENTENCES = {
+    "CANN version is 9.1": ("cann", "9.1"),
+    "The CANN is 9.1.0": ("cann", "9.1.0"),
+    "we use CANN of version 8.5.0": ("cann", "8.5.0"),
+    "CANN的版本为8.2.RC1": ("cann", "8.2.RC1"),
+    "CANN 的版本号是：8.2.RC1": ("cann", "8.2.RC1"),
+    "我的CANN目前是8.1.RC1版本": ("cann", "8.1.RC1"),
+    "CANN==9.0": ("cann", "9.0"),
+    "CANN was upgraded to 9.0.0": ("cann", "9.0.0"),
+    "CANN升级到了9.0.0": ("cann", "9.0.0"),
+    "昇腾驱动的版本是25.2.0": ("driver", "25.2.0"),
+    "the torch version I have installed is 2.7.1": ("torch", "2.7.1"),
+    "Python is 3.10": ("python", "3.10"),
+    "MindSpeed的分支是2.3.0_core_r0.12.1": ("mindspeed_core", "2.3.0_core_r0.12.1"),
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_sentences_with_verbs_and_particles(text: str) -> None:
+    component, version = SENTENCES[text]
+    assert seen(read_report(text)).get(component) == version
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch is 2.5 times slower", "torch is 1.5x slower", "CANN is not 9.0.0",
+        "CANN version should be 9.1", "CANN 需要升级到 9.1.0", "CANN 9.1.0 is supported by it",
+        "the driver is 8.5 GB large",
+    ],
+)  # fmt: skip
+def test_sentences_that_state_no_installation(text: str) -> None:
+    assert not {"cann", "torch", "driver"} & set(seen(read_report(text)))
 
 
 def test_a_table_of_components_also_names_system_and_machine() -> None:

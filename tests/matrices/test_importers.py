@@ -235,3 +235,51 @@ def test_broken_tables_are_read_or_left(text: str) -> None:
 def test_any_text_is_read(text: str) -> None:
     for draft in read_document(text):
         assert draft.components
+
+
+def test_columns_of_dates_and_links_state_no_version() -> None:
+    text = (
+        "| Triton-Ascend Version | CANN Community Version | CANN Release Date | CANN下载链接 |\n"
+        "|---|---|---|---|\n| 9.9.0 | CANN 10.0.0<br>CANN 9.9.RC1 | 2026-01-16 | 1.0.0 |\n"
+    )
+    assert parts(read_document(text)) == [
+        ("reference", "current", {"triton_ascend": "9.9.0", "cann": "10.0.0|9.9.RC1"})
+    ]
+
+
+def test_tables_of_images_offer_and_pair_nothing(tmp_path: Path) -> None:
+    text = (
+        "| Image Tag | CANN | TorchNPU | Python |\n|---|---|---|---|\n"
+        "| `10.0.0-a3-ubuntu99.04-py3.11` | `10.0.0` | `2.7.1` | `3.11` |\n"
+    )
+    drafts = read_document(text)
+    image = {"image": "10.0.0-a3-ubuntu99.04-py3.11", "cann": "10.0.0", "torch_npu": "2.7.1",
+             "python": "3.11"}  # fmt: skip
+    assert parts(drafts) == [("availability", "current", image)]
+    known = "cann=10.0.0 python=3.11 image=10.0.0-a3-ubuntu99.04-py3.11"
+    row = {"id": "cann_images-1", "kind": "availability", "components": known}
+    matrix = matrix_of(tmp_path / "m", row)
+    assert differences(drafts, matrix) == []
+
+
+def test_cells_of_prose_are_no_versions() -> None:
+    text = "| PyTorch编译器 | TorchNPU |\n|---|---|\n| gcc | 毕昇 |\n"
+    assert read_document(text) == []
+
+
+def test_requirements_listed_with_a_remark() -> None:
+    text = """    | Software | Supported version | Note |
+    |----|----|----|
+    | Ascend HDK | Refer to the documentation CANN 10.0.0 | for CANN |
+    | CANN | == 10.0.0 | needed by TorchNPU |
+    | TorchNPU | == 2.14.0.post4 | auto |
+    | torch | == 2.14.0 | auto |
+"""
+    wanted = {"cann": "10.0.0", "torch_npu": "2.14.0.post4", "torch": "2.14.0"}
+    assert parts(read_document(text)) == [("reference", "current", wanted)]
+
+
+def test_torchnpu_columns_hold_the_wheel_or_the_product() -> None:
+    text = "| TorchNPU | CANN |\n|---|---|\n| 2.14.0.post1 | 10.0.0 |\n| 27.0.0 | 10.0.0 |\n"
+    keys = [set(draft.components) for draft in read_document(text)]
+    assert keys == [{"torch_npu", "cann"}, {"torch_npu_product", "cann"}]

@@ -24,6 +24,7 @@ from certify.environment.report.environment_dumps import (
     SGLANG_ENV,
     VERL_DIAGNOSE,
 )
+from certify.environment.report.html_tables import HTML
 from certify.environment.report.packages import PIP_FREEZE, PIP_LIST, PIP_SHOW, add_package
 from certify.environment.report.shell import DOCKER_RUN, VARIABLES, read_permissions
 from certify.environment.report.tables import LSPCI, NPU_SMI_BOARD, NPU_SMI_MAP, NPU_SMI_TABLE
@@ -38,6 +39,7 @@ FORMATS: dict[str, Format] = {
     "torch ABI flag": TORCH_ABI,
     "triton backends": TRITON_BACKEND,
     "component table": PIPED,
+    "HTML table": HTML,
     "npu-smi info": NPU_SMI_TABLE,
     "npu-smi info -m": NPU_SMI_MAP,
     "npu-smi info -t": NPU_SMI_BOARD,

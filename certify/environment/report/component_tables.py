@@ -3,7 +3,7 @@
 One row a component (``| torch | 2.9.1 |``), several pairs in a row, or one column a component
 (``| torch | CANN |`` over ``| 2.9.1 | 8.5.0 |``). A column or a heading that speaks of what is
 required makes statements of it; several rows under component columns say what exists, not what
-is installed.
+is installed, and so does one row that states ranges or that a document is quoted for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _LONGEST, _MOST_CELLS, _MOST_ROWS, _BACK = 600, 24, 400, 60
 _LINK = re.compile(r"\[([^\]]{1,80})\]\([^)]{0,300}\)")
-_SUFFIX = re.compile(r"\s*(?:version|versions|ver\.?|版本号?)$", re.I)
+# "ver" only as a word of its own: a driver is none.
+_SUFFIX = re.compile(r"(?:[\s_]*(?:versions?|版本号?)|\sver\.?)$", re.I)
 _PREFIX = re.compile(r"^(?:huawei|ascend|昇腾|npu)[ _-]?", re.I)
 _BRACKETS = re.compile(r"\([^)]{0,80}\)")
 _VALUE = re.compile(
@@ -42,7 +43,23 @@ _OTHER_HEADER = re.compile(
     r"latest|newest|wanted|target|available|最新|目标|可用|最低|最高|max|min|release date", re.I
 )
 
-_OFFERED = re.compile(r"\bsupport|\bmatrix\b|\bcompatib|\bavailable\b|\btarget\b|目标|可用", re.I)
+_OF_PYTHON = re.compile(r"python", re.I)
+_OFFERED = re.compile(
+    r"\bsupport|\bmatrix\b|\bcompatib|\bavailable\b|\btarget\b|\bofficial|\brelease notes?\b"
+    r"|\baccording to\b|目标|可用|配套|版本说明|发布说明|根据",
+    re.I,
+)
+# Heads that only tables of releases have, and cells that state more than one version can be.
+_OF_RELEASES = re.compile(
+    r"\bstable\b|\bbranch\b|\blatest\b|\bmaintenance\b|\blifecycle\b|\brelease (?:date|time)\b"
+    r"|分支|发布(?:时间|日期)|维护|商用|商发",
+    re.I,
+)
+_RANGE = re.compile(
+    r"[<>]=?\s?v?\d|\d\.[xX*](?![\w.])|\dRC[xX]|\d\s?(?:,|;|~|\bor\b|\band\b|\bto\b|或|至|到|和)\s?"
+    r"(?:[a-z]{2,10}\s?)?v?\d+\.\d|\bunder development\b|在研|商用|\bcommercial\b",
+    re.I,
+)
 
 
 def _cells(line: str, mark: str) -> list[str]:
@@ -56,6 +73,8 @@ def _plain(cell: str) -> str:
     """A cell without Markdown's emphasis, code marks and links."""
     if "](" in cell:
         cell = _LINK.sub(r"\1", cell)
+    if "<" in cell:
+        cell = free_text.BREAK.sub(" ", cell)
     return cell.strip(" \t`*\"'").strip()
 
 
@@ -113,10 +132,23 @@ def _read(block: Block, out: StackBuilder) -> tuple[str, str] | None:
         for at in range(first, block.end)
         if not _RULE_ROW.match(block.lines[at])
     ]
-    table = _Table(block, out, _asks(block.lines, first))
+    result = read_rows(rows, block, out, above_asks(block.lines, first))
+    if result is None:
+        out.in_vain[place] = block.end
+    return result
+
+
+def read_rows(
+    rows: list[tuple[int, list[str]]], block: Block, out: StackBuilder, asks: bool
+) -> tuple[str, str] | None:
+    """Take the rows of a table (line index, cells) into the builder.
+
+    asks: the text above says that the table lists what would be needed. Returns the state and a
+    note of the section, None when no row names a component.
+    """
+    table = _Table(block, out, asks)
     known = table.columns(rows) if _by_columns(rows) else table.rows(rows)
     if not known:
-        out.in_vain[place] = block.end
         return None
     return ("partial", table.note) if table.note else ("read", f"{known} components")
 
@@ -127,13 +159,24 @@ def _by_columns(rows: list[tuple[int, list[str]]]) -> bool:
     return len(rows) > 1 and named >= 2 and not any(map(_value, head)) and len(head) > 1
 
 
-def _asks(lines: list[str], first: int) -> bool:
+def above_asks(lines: list[str], first: int) -> bool:
     """Whether the line above the table says that it lists what would be needed."""
     for line in reversed(lines[max(0, first - 3) : first]):
         if line.strip():
             head = line[:400]
             return bool(free_text.NEEDED.search(head) or _OFFERED.search(head))
     return False
+
+
+def _is_of_releases(head: list[str], cells: list[str]) -> bool:
+    """Whether one row says which versions belong together, as documents do, and not what a machine
+    has: its head is one of releases, or a cell states a range or alternatives."""
+    if any(map(_OF_RELEASES.search, head)):
+        return True
+    return any(
+        (_name(title) or _OF_PYTHON.search(title)) and _RANGE.search(cell)
+        for title, cell in zip(head, cells, strict=True)
+    )
 
 
 class _Table:
@@ -150,15 +193,18 @@ class _Table:
             return 0
         if len(body) > 1:
             self.note = "several rows of versions: which of them is installed is not said"
+        quoted = len(body) == 1 and _is_of_releases(head, body[0][1])
+        if quoted:
+            self.note = "a row of a table of releases: what is installed is not said"
         known = 0
         for at, cells in body:
             for title, cell in zip(head, cells, strict=True):
                 name, version = _name(title), _value(cell)
                 if name and version:
-                    self._add(name, cell, version, at, self.asks or len(body) > 1)
+                    self._add(name, cell, version, at, self.asks or len(body) > 1 or quoted)
                     known += 1
-            if len(body) == 1:
-                self._rest(at)
+            if len(body) == 1 and not quoted:
+                self._rest(at, cells)
         return known
 
     def rows(self, rows: list[tuple[int, list[str]]]) -> int:
@@ -179,7 +225,7 @@ class _Table:
                     found += 1
             known += found
             if not found:
-                self._rest(at)
+                self._rest(at, cells)
         return known
 
     def _chosen(self, head: list[str]) -> tuple[int | None, bool]:
@@ -222,10 +268,10 @@ class _Table:
         else:
             free_text.add_version(name, version, clause, source, self.out)
 
-    def _rest(self, at: int) -> None:
+    def _rest(self, at: int, cells: list[str]) -> None:
         """A row of other things: system, machine, device."""
         if not self.asks:
-            free_text.read_line(self.block.lines[at], f"{self.block.name}:{at + 1}", self.out)
+            free_text.read_line(" | ".join(cells), f"{self.block.name}:{at + 1}", self.out)
 
 
 def _starts_piped(line: str) -> bool:

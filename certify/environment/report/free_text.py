@@ -54,9 +54,22 @@ _PACKAGES = (
 )  # fmt: skip
 _WORDS = tuple(sorted({*_SPELLINGS, *_PACKAGES}, key=len, reverse=True))
 _NAMES = "|".join(re.escape(word).replace(r"\ ", r"[ _-]") for word in _WORDS)
+# What may stand between a name and its version: "the CANN version I use now is 9.1".
+_LINKS = (
+    "version|number|ver\\.?|toolkit|is|was|are|of|at|now|currently|installed|in use"
+    "|(?:i|we) (?:have|use)|(?:has been |been )?(?:upgraded|downgraded|updated|set|moved) to"
+)
+_PARTICLES = (
+    "版本|分支|号|为|是|的|了|已经?|目前|现在|当前|现|安装|装|使用|用|(?:升级|降级|更新|切换)到了"
+)
+# After these a number is no version: "torch is 2.5 times slower".
+_MEASURE = re.compile(
+    r"\s?(?:[x×%倍]|times\b|[kmgt]i?b\b|ms\b|s\b|sec|min|hours?\b|tokens?\b|tflops)", re.I
+)
+_RATIO = re.compile(r"\d+\.\d+[xX]")
 _NAMED = re.compile(
     rf"(?<![A-Za-z0-9_./@-])(?P<name>{_NAMES})(?![A-Za-z])"
-    r"(?P<between>(?:[\s:=@\-_`'\"*|(~]|version|ver\.?|版本号?|为|是|装的|用的|toolkit|[vV](?=\d)){0,60})"
+    rf"(?P<between>(?:[\s:=@\-_`'\"*|(~]|(?:{_LINKS})(?![A-Za-z])|{_PARTICLES}|[vV](?=\d)){{0,60}})"
     r"(?P<version>[\d.]{1,12}(?:RC\d|rc\d)?_core_r[\d.]{1,8}|core_[rv][\d.]{1,8}"
     r"|\d{1,4}\.\d[A-Za-z\d.+!]{0,60}(?:-(?:alpha|beta|rc)[.\d]{0,8})?(?: ?rc\d)?"
     r"|(?<=[-_ :=])(?:master|main)\b)",
@@ -65,10 +78,10 @@ _NAMED = re.compile(
 NEEDED = re.compile(
     r"\brequire[sd]?\b|\brequested\b|\buninstall|卸载|\brow\b|\bdepends? on\b|\bneeds?\b"
     r"|\brecommend|\bshould\b|\bmust\b|\bexpect(?:s|ed)\b"
-    r"|\bupgrade to\b|\bdowngrade to\b|\bonly works?\b|\bfixed in\b|\bsupports?\b|\bminimum\b"
-    r"|\bneeded\b"
+    r"|\bupgrade to\b|\bdowngrade to\b|\bonly works?\b|\bfixed in\b|\bneeded\b"
+    r"|(?<!not )\bsupport(?:s|ed)?\b|\bminimum\b"
     r"|\bcompatible with\b|\bat least\b|\(docs?\)|\bdocument(?:ation|ed|s)?\b|\bdocs?:|\breadme\b"
-    r"|升级到|降级到|要求|需要|建议|推荐|支持|文档|应为|应该|官方|至少|配套表|兼容"
+    r"|升级到(?!了)|降级到(?!了)|要求|需要|建议|推荐|支持|文档|应为|应该|官方|至少|配套表|兼容"
     r"|Requires-Dist|>=|<=|!=|~=",
     re.I,
 )
@@ -118,6 +131,7 @@ _LIVELY = ("cann", "torch", "python", "driver", "驱动", "npu", "910", "310", "
            "deepspeed", "accelerate", "installed", "model", "atb", "nnal", "kernel", "hdk", "image",
            "ascend", "centos", "kylin", "llama", "python3", ".whl", "flagtree", "pta", "fsdpturbo",
            "a2", "a3", " -> ")  # fmt: skip
+BREAK = re.compile(r"<br ?/?>", re.I)
 MOST_LINES = 2_500
 
 
@@ -130,6 +144,8 @@ def read_line(line: str, source: str, out: StackBuilder) -> None:
     """One line that no other format has taken."""
     if len(line) > 4000:
         line = line[:2000] + " " + line[-2000:]
+    if "<" in line:
+        line = BREAK.sub(" ", line)
     _paths(line, source, out)
     read_inline(line, source, out)
     banner = _PYTHON_BANNER.match(line)
@@ -167,12 +183,17 @@ def _versions(clause: str, source: str, out: StackBuilder) -> None:
         component = component_named(name)
         if component is None or "://" in clause[: match.start()].rsplit(" ", 1)[-1]:
             continue
-        if not _plausible(component, version):
+        if not _plausible(component, version) or _is_measure(version, clause[match.end() :]):
             continue
         if needed and needed.start() != match.start():
             out.signal("stated-requirement", clause, source, component=component, version=version)
             continue
         _add_typed(component, name.lower(), version, clause, source, out)
+
+
+def _is_measure(version: str, rest: str) -> bool:
+    """Whether the number is a ratio, a time or a size."""
+    return bool(_MEASURE.match(rest)) or bool(_RATIO.fullmatch(version))
 
 
 def component_named(name: str) -> str | None:

@@ -74,6 +74,14 @@ for tree in "$ASCEND_HOME_PATH" "$ASCEND_TOOLKIT_HOME" "$base"/cann "$base"/cann
     seen="$seen $real"
     for info in "$real"/*-linux/ascend_*_install.info "$real"/version.cfg; do show "$info"; done
     show "$real/opp_kernel/version.info"
+    # Of the tree in force, which comes first: the chips that it has operators for.
+    if [ "$seen" = " $real" ]; then
+        chips=$(ls "$real/opp/built-in/op_impl/ai_core/tbe/kernel" 2>/dev/null | grep '^ascend')
+        ops=$(ls "$real"/*-linux/ascend_ops_install.info "$real/opp_kernel/version.info" 2>/dev/null)
+        if [ -n "$chips" ]; then section "kernels $real"; echo $chips
+        elif [ -z "$ops" ] && [ -r "$real" ] && ls "$real"/*-linux/ascend_toolkit_install.info >/dev/null 2>&1
+        then section "kernels $real"; echo none; fi
+    fi
 done
 for info in "$ATB_HOME_PATH/../../version.info" "$base/nnal/atb/latest/version.info"; do
     if [ -r "$info" ]; then show "$info"; break; fi

@@ -129,6 +129,7 @@ SIGNALS: dict[str, SignalKind] = {
     "module-shadow-path": SignalKind("module-shadow", component="python"),
     "namespace-folder": SignalKind("namespace-residue", component="python"),
     "megatron-several": SignalKind("megatron-single", component="megatron"),
+    "module-several": SignalKind(None, ("module-shadow",), "python"),
     "kernels-absent": SignalKind(None, ("cann-kernels",), "cann_ops"),
     "driver-not-on-path": SignalKind(None, ("container-devices",), "driver"),
     "npu-smi-hangs": SignalKind(None, ("device-health",), "driver"),

@@ -20,6 +20,8 @@ _NPU_COMPONENTS = (
     "vllm_ascend", "cann_ops", "device_nodes", "atb_abi", "torch_npu_present", "firmware",
 )  # fmt: skip
 _MEGATRON_LINE = lazy(r"^0\.\d+(?:\.\d+)?$")
+# What metadata of a development tree says, whichever the branch.
+_DEVELOPED = lazy(r"^\d+(?:\.\d+)*\.?dev\d*$")
 _COMMIT = lazy(r"^(?:commit )?([0-9a-f]{7,40})$")
 
 
@@ -37,6 +39,8 @@ class Facts:
         self.matrix = matrix
         self.have: dict[str, str] = {}
         self.unreadable: dict[str, str] = {}
+        # Components of which only a package's metadata tells, which does not name the release.
+        self.from_metadata: set[str] = set()
         for name, sightings in stack.components.items():
             version = self._canonical(name, sightings)
             if version is not None:
@@ -55,9 +59,14 @@ class Facts:
     def _canonical(self, name: str, sightings: tuple[Found, ...]) -> str | None:
         """The first sighting that can be read, in its family's usual spelling."""
         row = self.matrix.components.get(name)
+        numbers = []
         for found in sightings:
             text = found.version
             if text in ("unknown", ""):
+                continue
+            if row is not None and row["family"] == "branch" and _MEGATRON_LINE.match(text):
+                # MindSpeed's metadata and readers of it name the Megatron line, not a release.
+                numbers.append(text)
                 continue
             if row is None or row["family"] == "name":
                 return text
@@ -65,15 +74,15 @@ class Facts:
             if spelled is not None:
                 return spelled
             self.unreadable.setdefault(name, text)
+        if numbers:
+            self.from_metadata.add(name)
+            return f"core_r{numbers[0]}"
         return None
 
     def _spelled(self, name: str, family: str, text: str) -> str | None:
-        if family == "branch":
-            if _MEGATRON_LINE.match(text):
-                # MindSpeed's metadata and readers of it name the Megatron line, not a release.
-                return f"core_r{text}"
-            if _COMMIT.match(text) or "|" in text:
-                return None
+        vague = _COMMIT.match(text) or _DEVELOPED.match(text) or "|" in text
+        if family == "branch" and vague:
+            return None
         version = parse(family, text)
         if version is not None and not (name in ("torch", "torch_npu") and text.count(".") == 1):
             return text
@@ -88,6 +97,15 @@ class Facts:
         """The sighting that `version` comes from (or the first one)."""
         sightings = self.stack.components.get(name, ())
         return sightings[0] if sightings else None
+
+    def statements(self, name: str) -> tuple[Found, ...]:
+        """The sightings that speak of the release: numbers of MindSpeed's metadata do not, where a
+        branch is named as well."""
+        sightings = self.stack.components.get(name, ())
+        row = self.matrix.components.get(name)
+        if row is None or row["family"] != "branch" or name in self.from_metadata:
+            return sightings
+        return tuple(found for found in sightings if not _MEGATRON_LINE.match(found.version))
 
     def seen(self, name: str) -> bool:
         """Whether the component was sighted at all, readable or not."""
@@ -120,11 +138,23 @@ class Facts:
         )
 
     @property
+    def in_container(self) -> bool:
+        """Whether what was seen is a container's view, or speaks of starting one."""
+        return (
+            self.stack.view == "container"
+            or self.version("collected_view") == "container"
+            or self.seen("container_command")
+            or self.seen("image_product")
+            or self.has("no-topology-in-container", "devices-not-mounted")
+        )
+
+    @property
     def accelerator(self) -> str:
         """``npu``, ``cuda`` or ``cpu``: what this machine is for, by what was seen."""
         if self.npu_evidence:
             return "npu"
-        if self.stack.view == "report" and not (self.seen("cuda_driver") or self.seen("cuda_host")):
+        told = self.seen("cuda_driver") or self.seen("cuda_host") or self.seen("collected_view")
+        if self.stack.view == "report" and not told:
             return "npu"
         if self.seen("cuda_host") or self.seen("cuda") or self.seen("cuda_driver"):
             return "cuda"

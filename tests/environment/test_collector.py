@@ -86,3 +86,19 @@ def test_passwords_in_addresses_are_masked(tmp_path: Path) -> None:
     assert "PYTHONPATH=/a:http://***@h/b" in out
     assert "TORCH_HOME=//***@h:/c" in out
     assert "ses@me" not in out
+
+
+@pytest.mark.parametrize("ops", [True, False])
+def test_it_tells_whether_the_operators_are_there(tmp_path: Path, ops: bool) -> None:
+    tree = tmp_path / "Ascend/cann-9.0.0"
+    info = tree / "aarch64-linux/ascend_toolkit_install.info"
+    info.parent.mkdir(parents=True)
+    info.write_text("package_name=Ascend-cann-toolkit\nversion=9.0.0\n")
+    if ops:
+        (tree / "opp/built-in/op_impl/ai_core/tbe/kernel/ascend910b").mkdir(parents=True)
+    stack = read_report(collect("sh", tmp_path, ASCEND_HOME_PATH=str(tree)))
+    absent = [s.data["path"] for s in stack.signals if s.id == "kernels-absent"]
+    assert absent == ([] if ops else [str(tree)])
+    chips = [f.version for f in stack.components.get("cann_ops_chips", ())]
+    assert chips == (["ascend910b"] if ops else [])
+    assert stack.components["collected_view"][0].version in ("host", "container")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from certify.environment.probes import PROBES, inspect
+from certify.resolver.verdict import judge
+from matrices.load import load
 from tests.environment import trees
 
 if TYPE_CHECKING:
@@ -83,14 +85,52 @@ def test_paths_of_two_trees_are_a_signal(tmp_path: Path) -> None:
     assert {"cann-paths-mixed", "cann-paths-repeated"} <= signals(stack)
 
 
-def test_missing_kernels_are_a_signal(tmp_path: Path) -> None:
-    trees.write(
-        tmp_path,
-        "usr/local/Ascend/cann-9.0.0/aarch64-linux/ascend_toolkit_install.info",
-        "package_name=Ascend-cann-toolkit\nversion=9.0.0\n",
-    )
-    (tmp_path / "usr/local/Ascend/cann-9.0.0/opp").mkdir()
-    assert "kernels-absent" in signals(look(tmp_path))
+@pytest.mark.parametrize("opp", [True, False])
+def test_a_toolkit_without_its_ops_package_cannot_run(tmp_path: Path, opp: bool) -> None:
+    tree = "usr/local/Ascend/cann-9.0.0"
+    info = "package_name=Ascend-cann-toolkit\nversion=9.0.0\n"
+    trees.write(tmp_path, f"{tree}/aarch64-linux/ascend_toolkit_install.info", info)
+    if opp:
+        (tmp_path / tree / "opp").mkdir()
+    stack = look(tmp_path)
+    assert "kernels-absent" in signals(stack)
+    found = [f for f in judge(stack, load()).findings if f.rule == "cann-kernels"]
+    assert [f.severity for f in found] == ["error"]
+
+
+def test_an_old_910_compiles_operators_and_only_a_doubt_is_left(tmp_path: Path) -> None:
+    trees.cann_old(tmp_path, "8.0.0")
+    tree = tmp_path / "usr/local/Ascend/ascend-toolkit/8.0.0"
+    (tree / "opp_kernel/version.info").unlink()
+    stack = look(tmp_path)
+    severities = {
+        product: [f.severity for f in judge(stack, load(), product=product).findings
+                  if f.rule == "cann-kernels"]
+        for product in ("910", "A2")
+    }  # fmt: skip
+    assert severities == {"910": ["warning"], "A2": ["error"]}
+
+
+def test_a_tree_that_holds_no_toolkit_asks_for_no_operators(tmp_path: Path) -> None:
+    trees.write(tmp_path, "usr/local/Ascend/cann-9.0.0/runtime/version.info", "Version=9.0.0\n")
+    assert "kernels-absent" not in signals(look(tmp_path))
+
+
+def test_two_trees_of_a_module_name_the_one_that_is_imported(tmp_path: Path) -> None:
+    trees.package(tmp_path, "mindspeed", "0.12.1")
+    trees.write(tmp_path, f"{trees.SITE}/mindspeed/__init__.py", "")
+    trees.write(tmp_path, "opt/MindSpeed/mindspeed/__init__.py", "")
+    trees.git(tmp_path, "opt/MindSpeed", "ref: refs/heads/26.1.0_core_r0.12.1")
+    alone = look(tmp_path)
+    assert "module-several" not in signals(alone)
+    assert alone.components["mindspeed_core"][0].detail["install"] == "pip"
+    stack = look(tmp_path, PYTHONPATH="/opt/MindSpeed")
+    assert versions(stack, "mindspeed_core")[0] == "26.1.0_core_r0.12.1"
+    assert stack.components["mindspeed_core"][0].detail["install"] == "checkout"
+    (signal,) = [s for s in stack.signals if s.id == "module-several"]
+    assert signal.data["first"] == "/opt/MindSpeed/mindspeed"
+    (found,) = [f for f in judge(stack, load()).findings if f.rule == "module-shadow"]
+    assert found.severity == "warning"
 
 
 def test_git_version_and_post_level_of_torch_npu(tmp_path: Path) -> None:

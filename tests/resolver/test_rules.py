@@ -345,3 +345,106 @@ def test_strings_of_the_other_abi(folder: str, symbol: str, rule: str, matrix: M
     text = ABI.format(folder) + "undefined symbol: " + symbol
     found = severities(judge(read_report(text), matrix))
     assert [name for name in ("cxx-abi", "nnal") if found.get(name) == "error"] == [rule]
+
+
+def firmware_stack(declared: str, firmware: str, listed: str = "", driver: str = "25.5.0") -> str:
+    text = f"Version={driver}\nascendhal_version=7.35.23\npackage_version={driver}\n"
+    if declared:
+        text += f"compatible_version_fw={declared}\n"
+    text += f"\nVersion={firmware}\nfirmware_version=1.0\npackage_version={driver}\n"
+    return text + (f"compatible_version_drv={listed}\n" if listed else "")
+
+
+@pytest.mark.parametrize(
+    ("declared", "firmware", "listed", "driver", "severity"),
+    [
+        ("[7.0.0,7.7.99]", "7.7.0.1.231", "", "25.5.0", None),
+        ("[7.0.0,7.7.99]", "7.7.99.4.2", "", "25.5.0", None),
+        ("[7.0.0,7.7.99]", "8.1.0.1.100", "", "25.5.0", "error"),
+        ("[7.0.0,7.7.99]", "6.4.12.1.241", "[23.0.0,23.0.0.]", "25.5.0", "error"),
+        # a newer firmware names the driver, which cannot know it
+        ("[7.0.0,7.7.99]", "8.1.0.1.100", "[24.1,24.1.],[25.5,25.5.]", "25.5.0", None),
+        # the firmware alone speaks: of drivers before it with certainty, of later ones not
+        ("", "7.7.0.1.231", "[25.0,25.0.]", "24.1.0", "error"),
+        ("", "7.7.0.1.231", "[23.0.rc3,23.0.rc3.]", "25.5.0", "warning"),
+        ("", "7.7.0.1.231", "[25.0,25.0.]", "25.0.rc1.1", None),
+        ("", "7.7.0.1.231", "", "25.5.0", None),
+    ],
+)
+def test_driver_and_firmware_by_their_own_files(
+    declared: str, firmware: str, listed: str, driver: str, severity: str | None, matrix: Matrix
+) -> None:
+    verdict = judge(read_report(firmware_stack(declared, firmware, listed, driver)), matrix)
+    found = [f for f in verdict.findings if f.text == "firmware-out-of-range"]
+    assert [f.severity for f in found] == ([severity] if severity else [])
+    assert all(f.rule == "cann-driver" and firmware in f.values["firmware"] for f in found)
+
+
+def test_pips_number_of_mindspeed_is_no_release(matrix: Matrix) -> None:
+    verdict = judge(read_report("mindspeed==0.12.1\nMindSpeed-LLM 26.1.0"), matrix)
+    (found,) = [f for f in verdict.findings if f.rule == "mindspeed-pair"]
+    assert (found.text, found.severity) == ("mindspeed-pip", "warning")
+    assert found.values["wanted"] == "26.1.0_core_r0.12.1"
+
+
+def test_an_editable_mindspeed_is_looked_up_where_it_lies(matrix: Matrix) -> None:
+    text = "Package Version Editable project location\nmindspeed  0.12.1  /opt/MindSpeed"
+    verdict = judge(read_report(text), matrix)
+    (found,) = [f for f in verdict.findings if f.rule == "mindspeed-pair"]
+    assert (found.text, found.values["path"]) == ("mindspeed-checkout", "/opt/MindSpeed")
+
+
+def test_a_commit_of_mindspeed_is_said_to_be_one(matrix: Matrix) -> None:
+    commit = "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
+    text = f"-e git+https://h/MindSpeed.git@{commit}#egg=mindspeed\nMindSpeed-LLM 26.1.0"
+    verdict = judge(read_report(text), matrix)
+    (found,) = [f for f in verdict.findings if f.rule == "mindspeed-pair"]
+    assert (found.text, found.values["commit"]) == ("mindspeed-commit", commit)
+
+
+def test_a_branch_outweighs_pips_number(matrix: Matrix) -> None:
+    text = "mindspeed==0.12.1\nMindSpeed 2.3.0_core_r0.12.1\nMindSpeed-LLM 26.1.0"
+    verdict = judge(read_report(text), matrix)
+    assert verdict.versions["mindspeed_core"] == "2.3.0_core_r0.12.1"
+    (found,) = [f for f in verdict.findings if f.rule == "mindspeed-pair"]
+    assert (found.text, found.severity) == ("pair-incompatible", "error")
+
+
+def test_the_placeholder_of_mindspeed_is_an_error(matrix: Matrix) -> None:
+    verdict = judge(read_report("mindspeed==0.0.1.dev1\nMindSpeed-LLM 26.1.0"), matrix)
+    assert severities(verdict)["package-index"] == "error"
+
+
+COLLECTED = "=== certify:collector 1 ===\nview: {view}\n\n=== certify:npu-smi info ===\n" \
+    "npu-smi: command not found\n"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("view", "more", "text", "severity"),
+    [
+        ("host", "", "no-npu-seen", "info"),
+        ("container", "", "no-npu-seen", "info"),
+        ("host", "torch_npu==2.9.0\n", "npu-smi-absent-on-host", "warning"),
+        ("container", "torch_npu==2.9.0\n", "signal-npu-smi-absent", "warning"),
+    ],
+)
+def test_an_absent_npu_smi_by_where_it_is_absent(
+    view: str, more: str, text: str, severity: str, matrix: Matrix
+) -> None:
+    verdict = judge(read_report(COLLECTED.format(view=view) + more), matrix)
+    found = [f for f in verdict.findings if f.rule == "container-devices"]
+    assert [(f.text, f.severity) for f in found] == [(text, severity)]
+
+
+def test_a_privileged_container_is_advised_to_containers_only(matrix: Matrix) -> None:
+    from certify.environment.render.document import document
+
+    def hints(text: str) -> list[str]:
+        shown = document(read_report(text), judge(read_report(text), matrix), matrix, "en")
+        return [f["hint"] for f in shown["findings"] if f["rule"] == "container-devices"]
+
+    failed = "torch_npu==2.9.0\nassert torch.npu.device_count() == 0\n"
+    alone, in_docker = hints(failed), hints(failed + "docker run -it ascend-image bash\n")
+    assert alone
+    assert not any("docker" in hint for hint in alone)
+    assert any("docker" in hint for hint in in_docker)

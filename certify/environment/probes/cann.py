@@ -42,7 +42,7 @@ def probe(host: Host) -> None:
             detail["inner"] = info["innerversion"]
         host.out.add("cann", version, source, "certain", **detail)
     if in_force:
-        _parts(host, in_force, versions.get(in_force))
+        _parts(host, in_force, versions.get(in_force), _has_toolkit(host.root, in_force))
     _several(host, versions, in_force)
     _variables(host, versions, in_force)
     _nnal(host, prefixes)
@@ -134,8 +134,16 @@ def _in_force(host: Host, trees: list[str]) -> str | None:
     return trees[0] if trees else None
 
 
-def _parts(host: Host, tree: str, version: str | None) -> None:
-    """Ops package (kernels) and version.cfg of the tree in force."""
+def _has_toolkit(root: Root, tree: str) -> bool:
+    """Whether the installer of the toolkit has left its record in the tree."""
+    return any(root.is_file(join(tree, arch, _INFO)) for arch in (*_ARCHES, "."))
+
+
+def _parts(host: Host, tree: str, version: str | None, toolkit: bool) -> None:
+    """Ops package (kernels) and version.cfg of the tree in force.
+
+    toolkit: the toolkit is installed there, so that its operators must be too.
+    """
     root, out = host.root, host.out
     cfg = join(tree, "version.cfg")
     text = root.read(cfg, 262_144) or root.read(join(tree, "../latest/version.cfg"), 262_144)
@@ -160,8 +168,8 @@ def _parts(host: Host, tree: str, version: str | None) -> None:
     ]
     if chips:
         out.add("cann_ops_chips", " ".join(chips), join(tree, "opp/built-in"), "certain")
-    elif root.is_dir(join(tree, "opp")) and not out.has("cann_ops"):
-        out.signal("kernels-absent", f"{tree} has an opp folder and no kernels", tree, path=tree)
+    elif (toolkit or root.is_dir(join(tree, "opp"))) and not (out.has("cann_ops") or root.denied):
+        out.signal("kernels-absent", f"{tree} has no ops package", tree, path=tree)
     if root.denied:
         out.signal("unreadable", ", ".join(root.denied[:5]), "permissions")
 

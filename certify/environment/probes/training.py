@@ -31,8 +31,11 @@ _RELEASE = lazy(r"^v?(\d+\.\d+(?:\.(?:RC\d+|\d+))*(?:_core_r[\d.]+)?|core_r[\d.]
 def probe(host: Host) -> None:
     """Fills mindspeed_core, mindspeed_llm, fsdpturbo and megatron, with every copy found."""
     for module, component in _MODULES.items():
-        for folder in _places(host, module):
+        places = _places(host, module)
+        for folder in places:
             _source_tree(host, module, component, folder)
+        if len(places) > 1:
+            _several(host, module, component)
     _megatron(host)
     _misnamed_links(host)
     for component, package in (("mindspeed_core", "mindspeed"), ("mindspeed_llm", "mindspeed-llm")):
@@ -44,6 +47,18 @@ def probe(host: Host) -> None:
                     "placeholder-package", f"{package} {version} is a placeholder", "dist-info",
                     name=package,
                 )  # fmt: skip
+
+
+def _several(host: Host, module: str, component: str) -> None:
+    """More than one tree of a module can be imported: which one, the order of the path decides."""
+    found = [f for f in host.out.sightings(component) if f.detail.get("path")]
+    if len(found) < 2:
+        return
+    text = "; ".join(f"{f.detail['path']} ({f.version})" for f in found[:4])
+    host.out.signal(
+        "module-several", text, found[0].source, module=module, first=found[0].detail["path"],
+        second=found[1].detail["path"], versions=" | ".join(f.version for f in found[:4]),
+    )  # fmt: skip
 
 
 def _places(host: Host, module: str) -> list[str]:
@@ -99,8 +114,16 @@ def _source_tree(host: Host, module: str, component: str, folder: str) -> None:
         version = release_of(root, inside, component)
         how = "fingerprint"
     detail = _detail(checkout, inside, link)
+    detail["install"] = _install(host, inside, checkout is not None)
     confidence = "certain" if how in ("branch", "tag") else "inferred"
     out.add(component, version or "unknown", f"{folder} ({how})", confidence, **detail)
+
+
+def _install(host: Host, inside: str, checkout: bool) -> str:
+    """How a module came here: ``pip`` (into site-packages), ``checkout`` or ``copy``."""
+    if any(inside.startswith(site + "/") for site in host.sites):
+        return "pip"
+    return "checkout" if checkout else "copy"
 
 
 def version_of(checkout: Checkout | None) -> tuple[str | None, str]:

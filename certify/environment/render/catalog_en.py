@@ -255,6 +255,42 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "npu-smi and the driver mounted into the container",
         _RUN_WITH_DEVICES,
     ),
+    "npu-smi-absent-on-host": (
+        "npu-smi is not there, on a host that has or is meant to have NPUs",
+        "the driver, with npu-smi in /usr/local/bin or /usr/local/sbin",
+        "ls /usr/local/Ascend/driver /usr/local/*bin/npu-smi; lspci | grep -i accelerators",
+    ),
+    "no-npu-seen": (
+        "npu-smi is not there, and nothing else speaks of an NPU on this machine",
+        "a report of the machine that has the NPUs, if there is one",
+        "certify collector | ssh HOST sh > report.txt",
+    ),
+    "firmware-out-of-range": (
+        "driver {driver} takes firmware {wanted}, firmware {firmware} takes drivers {listed}",
+        "driver and firmware of one HDK: {need}",
+        "npu-smi info -t board -i 0",
+    ),
+    "mindspeed-pip": (
+        "mindspeed {number} is the number of a Megatron line, and pip does not tell its branch",
+        "MindSpeed Core installed from the branch {wanted} (MindSpeed-LLM {llm})",
+        "git clone -b {wanted} https://gitcode.com/Ascend/MindSpeed.git; pip install -e MindSpeed",
+    ),
+    "mindspeed-checkout": (
+        "mindspeed {number} is the number of a Megatron line; it is installed from {path}, whose "
+        "branch is not told",
+        "the branch {wanted} (MindSpeed-LLM {llm})",
+        "git -C {path} log -1 --format='%D %h'",
+    ),
+    "mindspeed-commit": (
+        "MindSpeed Core at commit {commit}, of no branch or tag that is known here",
+        "the branch {wanted} (MindSpeed-LLM {llm})",
+        "git -C {path} branch -r --contains {commit}",
+    ),
+    "signal-module-several": (
+        "two trees of {module} can be imported: {text}; {first} comes first",
+        "one",
+        "python -c \"import importlib.util as u; print(u.find_spec('{module}'))\"",
+    ),
     "signal-no-topology-in-container": (
         "lscpu shows no sockets or threads: this container sees little of its host",
         "the driver version of the host, and the options of docker run",
@@ -746,6 +782,12 @@ CAUSES: dict[str, tuple[str, str, str]] = {
         "a container that may use the device",
         "容器有权使用设备",
         "docker run --privileged=true ...  # an option of docker run, not of the program",
+    ),
+    # The same, while nothing says that it is a container.
+    "device-nodes": (
+        "device nodes that the process may open",
+        "进程可打开设备节点",
+        "ls -l /dev/davinci* /dev/devmm_svm /dev/hisi_hdc; npu-smi info",
     ),
     "container-permissions": (
         "a user that may open the device nodes",

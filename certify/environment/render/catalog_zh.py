@@ -152,6 +152,34 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "signal-device-lost": ("npu-smi 不认识该卡：" + _SEE, "与 lspci 显示的卡数一致"),
     "signal-device-alarm": (_SEE, "健康状态 OK"),
+    "npu-smi-absent-on-host": (
+        "宿主机有或应有 NPU，但没有 npu-smi",
+        "已安装驱动，npu-smi 位于 /usr/local/bin 或 /usr/local/sbin",
+    ),
+    "no-npu-seen": (
+        "没有 npu-smi，也没有其他迹象表明该机器有 NPU",
+        "如另有带 NPU 的机器，请提供该机器的报告",
+    ),
+    "firmware-out-of-range": (
+        "驱动 {driver} 支持的固件为 {wanted}，固件 {firmware} 支持的驱动为 {listed}",
+        "驱动与固件来自同一 HDK：{need}",
+    ),
+    "mindspeed-pip": (
+        "mindspeed {number} 只是 Megatron 版本号，pip 未记录其分支",
+        "从分支 {wanted} 安装的 MindSpeed Core（MindSpeed-LLM {llm}）",
+    ),
+    "mindspeed-checkout": (
+        "mindspeed {number} 只是 Megatron 版本号；它从 {path} 安装，分支未知",
+        "分支 {wanted}（MindSpeed-LLM {llm}）",
+    ),
+    "mindspeed-commit": (
+        "MindSpeed Core 为提交 {commit}，不属于已知分支或标签",
+        "分支 {wanted}（MindSpeed-LLM {llm}）",
+    ),
+    "signal-module-several": (
+        "可导入两份 {module}：{text}；先找到的是 {first}",
+        "只有一份",
+    ),
     "signal-driver-firmware-mismatch": (_SEE, "Compatibility: OK"),
     "signal-driver-not-supported": ("驱动不支持 CANN 的调用：" + _SEE, "CANN 配套表声明的驱动"),
     "signal-driver-not-on-path": (

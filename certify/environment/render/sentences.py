@@ -96,8 +96,9 @@ def _listed(finding: Finding, lang: str) -> tuple[str, str, str]:
         found, expected = catalogue("zh")[finding.text]
     if "causes" in finding.values:
         causes = import_module("certify.environment.render.catalog_en").CAUSES
-        if finding.rule in causes:
-            english_text, chinese_text, hint = causes[finding.rule]
+        cause = finding.values.get("cause", finding.rule)
+        if cause in causes:
+            english_text, chinese_text, hint = causes[cause]
             expected = chinese_text if lang == "zh" else english_text
     return found.format_map(values), expected.format_map(values), hint.format_map(values)
 

@@ -30,6 +30,10 @@ def _read(block: Block, out: StackBuilder) -> tuple[str, str]:
     kind, what = match.group(1), match.group(2) or ""
     if kind == "file" and what.endswith("/version.py"):
         _version_file(block, what, out)
+    elif kind == "collector":
+        _view(block, out)
+    elif kind == "kernels":
+        _kernels(block, what, out)
     elif kind == "checkouts":
         _checkouts(block, out)
     elif kind == "system":
@@ -59,6 +63,25 @@ def _version_file(block: Block, path: str, out: StackBuilder) -> None:
     if module == "torch_npu" and git:
         out.add("torch_npu_git", git, source, "stated")
     block.end = block.start + 1 + len(lines)
+
+
+def _view(block: Block, out: StackBuilder) -> None:
+    for offset, line in enumerate(_body(block, 5), 1):
+        key, _, value = line.partition(": ")
+        if key == "view" and value.strip() in ("host", "container"):
+            out.add("collected_view", value.strip(), block.source(offset), "stated")
+
+
+def _kernels(block: Block, tree: str, out: StackBuilder) -> None:
+    """The chips that CANN's tree has operators for; ``none``: no ops package at all."""
+    for offset, line in enumerate(_body(block, 3), 1):
+        chips = [word for word in line.split() if word.startswith("ascend")][:20]
+        if chips:
+            out.add("cann_ops_chips", " ".join(chips), block.source(offset), "stated", path=tree)
+        elif line.strip() == "none":
+            out.signal(
+                "kernels-absent", f"{tree} has no ops package", block.source(offset), path=tree
+            )
 
 
 def _system(block: Block, out: StackBuilder) -> None:

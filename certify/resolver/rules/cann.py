@@ -61,7 +61,7 @@ def kernels(facts: Facts) -> Iterable[Finding]:
     """The ops package is there and of this chip."""
     for signal in facts.signals("kernels-absent"):
         yield Finding(
-            "cann-kernels", ERROR, "cann_ops", "signal-kernels-absent",
+            "cann-kernels", _absence(facts), "cann_ops", "signal-kernels-absent",
             {**signal.data, "text": signal.text}, signal.source,
         )  # fmt: skip
     chips = facts.version("cann_ops_chips")
@@ -75,6 +75,16 @@ def kernels(facts: Facts) -> Iterable[Finding]:
             {"chips": chips, "wanted": wanted, "product": facts.product or ""},
             found.source if found else "",
         )  # fmt: skip
+
+
+def _absence(facts: Facts) -> str:
+    """Without the ops package no operator runs; up to 8.3 a first-generation 910 compiles them as
+    it goes, so that there it is a doubt."""
+    from certify.versions import matches
+
+    cann = facts.version("cann")
+    compiles = facts.product == "910" and cann is not None and matches("cann", "<8.5.0", cann)
+    return WARNING if compiles else ERROR
 
 
 def python_deps(facts: Facts) -> Iterable[Finding]:

@@ -26,6 +26,21 @@ def permissions(facts: Facts) -> Iterable[Finding]:
         )  # fmt: skip
 
 
+def tool(facts: Facts) -> Iterable[Finding]:
+    """npu-smi is not there: of a container its mounts are at fault, of a host its driver; where
+    nothing speaks of an NPU it need not be there."""
+    for signal in facts.signals("npu-smi-absent"):
+        severity, text = WARNING, "signal-npu-smi-absent"
+        if facts.accelerator != "npu":
+            severity, text = INFO, "no-npu-seen"
+        elif facts.version("collected_view") == "host":
+            text = "npu-smi-absent-on-host"
+        yield Finding(
+            "container-devices", severity, "driver", text,
+            {**signal.data, "text": signal.text}, signal.source,
+        )  # fmt: skip
+
+
 def topology(facts: Facts) -> Iterable[Finding]:
     """lscpu without sockets: a container that sees little of its host; matters when a call into
     the driver failed as well."""

@@ -37,6 +37,10 @@ def _finding(facts: Facts, result: PairResult) -> Finding | None:
     if result.status == INCOMPATIBLE:
         severity = _certainty(facts, result)
     elif result.status == UNDECLARED:
+        about = set(result.components) == {"mindspeed_llm", "mindspeed_core"}
+        if about and "mindspeed_core" in facts.from_metadata:
+            # The number is no branch: the rule about MindSpeed's release says what to look up.
+            return None
         severity = _UNDECLARED.get(result.rule, WARNING)
         if result.rule == "transformers-range" and "transformers" in result.components:
             severity = INFO if "mindspeed_core" in result.components else WARNING
@@ -67,7 +71,7 @@ def _certainty(facts: Facts, result: PairResult) -> str:
         if _promised_by_image(facts, name):
             return WARNING
         key = "driver" if name == "hdk" and not facts.seen("hdk") else name
-        sightings = facts.stack.components.get(key, ())
+        sightings = facts.statements(key)
         if len({s.version for s in sightings if s.confidence != "inferred"}) > 1:
             return WARNING
         if sightings and sightings[0].confidence == "inferred" and len(sightings) > 1:

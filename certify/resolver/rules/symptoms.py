@@ -71,7 +71,7 @@ _HANDLED = frozenset(
         "module-torch-too-old", "library-other", "kernels-absent", "cann-paths-repeated",
         "device-nodes-closed", "no-distribution", "attribute-torch-npu-op", "cann-paths-mixed",
         "benign-log-level",
-        "devices-not-mounted", "cuda-host", "npu-named",
+        "devices-not-mounted", "cuda-host", "npu-named", "npu-smi-absent", "module-several",
     )
 )  # fmt: skip
 
@@ -114,6 +114,8 @@ def candidates(
             "count": str(len(left)),
             "causes": ", ".join(left),
         }
+        if rule == "container-devices" and not facts.in_container:
+            values["cause"] = "device-nodes"
         severity = WARNING if states[rule] == "open" else INFO
         yield Finding(rule, severity, component, f"signal-{signal.id}", values, signal.source)
     if not left:

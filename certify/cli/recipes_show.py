@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from certify.cli.recipes import SCHEMA, row_as_json
 from certify.errors import EXIT_PASS, UsageError
-from certify.recipes.load import Recipe, branch_of, load_model, load_recipe, resolve_name
+from certify.recipes.load import Recipe, branch_of, load_recipe, resolve_name
+from certify.recipes.models import absent, load_model, model_keys
 
 if TYPE_CHECKING:
     import argparse
@@ -63,6 +64,7 @@ def _lines(recipe: Recipe) -> Iterator[str]:
     yield from _row_lines(recipe)
     yield f"script     {source.repo} {source.path}@{source.commit} (branch {source.branch})"
     yield f"stage      {recipe.stage}, entry {recipe.entry}, product {recipe.product or 'unsaid'}"
+    yield from _model_lines(recipe)
     for difference in recipe.differences:
         yield (
             f"differs    {difference['field']}: list says {difference['published']},"
@@ -90,8 +92,34 @@ def _model_json(recipe: Recipe) -> dict[str, Any] | None:
         model = load_model(recipe.model_key)
     except UsageError:
         return None
-    source = {"url": model.url, "read_on": model.read_on}
-    return {"key": model.key, "source": source, "config": dict(model.config)}
+    source = {
+        "url": model.url,
+        "read_on": model.read_on,
+        "via": model.via,
+        "from_script": list(model.from_script),
+    }
+    return {
+        "key": model.key,
+        "source": source,
+        "note": model.note,
+        "config": dict(model.config),
+    }
+
+
+def _absent_json(recipe: Recipe) -> dict[str, str] | None:
+    known = absent(recipe.model_key or "")
+    if known is None:
+        return None
+    return {"missing": known.missing, "reason": known.reason, "looked_in": known.looked_in}
+
+
+def _model_lines(recipe: Recipe) -> Iterator[str]:
+    known, key = absent(recipe.model_key or ""), recipe.model_key
+    if key in model_keys():
+        model = load_model(key)
+        yield f"model      {key}: {model.url} (read {model.read_on})"
+    if known is not None:
+        yield f"unstated   {known.missing}: {known.reason}"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
             "published": row_as_json(recipe.row) if recipe.row else None,
             "recipe": dict(recipe.raw),
             "model_config": _model_json(recipe),
+            "model_unstated": _absent_json(recipe),
         }
         print(json.dumps(document, ensure_ascii=False))
         return EXIT_PASS

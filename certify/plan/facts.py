@@ -34,6 +34,7 @@ _INPUT_BIAS_ONLY = ("glm4_moe", *_QKV_BIAS)
 # Blocks that no formula here covers, by model type.
 NOT_COVERED = {
     "deepseek_v4": "the compressed attention and hyper-connections of DeepSeek-V4",
+    "step3p5": "the sliding layers of Step-3.5, which have more heads than the others",
     "mamba3": "the mixer of Mamba3 (no configuration is published)",
 }
 

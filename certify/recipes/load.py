@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from certify.errors import UsageError
+from certify.recipes.models import ModelConfig, load_model, model_keys
 from certify.recipes.names import RowMatch, near_matches, resolve_name
 from certify.recipes.poc import find_script
 from certify.recipes.rows import Branch, Row, branch_of, load_branches, load_support_list
@@ -180,17 +181,6 @@ class Recipe:
         return self.raw.get("moe")
 
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """A model's public configuration. config: the keys of its ``config.json``."""
-
-    key: str
-    config: Mapping[str, Any]
-    url: str
-    read_on: str
-    note: str | None = None
-
-
 def _pick(cls: type[T], section: Mapping[str, Any]) -> T:
     """The dataclass from the keys of a section that it knows; lists become tuples."""
     values = {}
@@ -240,27 +230,3 @@ def load_recipe(recipe_id: str) -> Recipe:
         raise UsageError(f"no recipe {recipe_id!r}", where="matrices/recipes", hint=hint) from None
     row = next((row for row in load_support_list() if row.id == raw.get("row")), None)
     return recipe_from_dict(raw, f"matrices/{name}", row)
-
-
-def model_keys() -> list[str]:
-    """Keys of all models whose public configuration is known."""
-    return files.names("models")
-
-
-def load_model(key: str) -> ModelConfig:
-    """A model's public configuration by its key. Raises UsageError when it is not known."""
-    name = f"models/{key}.toml"
-    try:
-        raw = files.read_toml(name)
-    except FileNotFoundError:
-        from difflib import get_close_matches
-
-        near = get_close_matches(key, model_keys(), n=3, cutoff=0.5)
-        raise UsageError(
-            f"the public configuration of model {key!r} is not in our data",
-            where="matrices/models",
-            expected="a file KEY.toml with the model's config.json and its source",
-            hint=f"did you mean: {', '.join(near)}?" if near else None,
-        ) from None
-    source = raw["source"]
-    return ModelConfig(key, raw["config"], source["url"], source["read_on"], raw.get("note"))

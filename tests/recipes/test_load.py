@@ -21,8 +21,10 @@ from certify.recipes.load import (
     model_keys,
     recipe_from_dict,
 )
+from certify.recipes.models import WHOLE, absent
 from certify.recipes.poc import list_scripts
 from certify.recipes.retired import legacy_error, living_rows
+from certify.recipes.rows import Row
 
 TODAY = date(2026, 11, 30)
 ROWS = load_support_list()
@@ -151,9 +153,55 @@ def test_a_models_configuration_agrees_with_its_script(key: str) -> None:
         if row.model_key != key:
             continue
         stated = load_recipe(row.id).model
+        if model.config.get("kv_lora_rank"):  # the published head_dim is that of another part
+            pairs.pop("head_dim", None)
         for mine, theirs in pairs.items():
             if stated.get(mine) is not None and model.config.get(theirs) is not None:
                 assert stated[mine] == model.config[theirs], (row.id, mine)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_every_row_has_a_model_configuration_or_the_reason_why_not(row: Row) -> None:
+    known, unstated = row.model_key in model_keys(), absent(row.model_key)
+    assert known != (unstated is not None and unstated.missing == WHOLE)
+    if not known:
+        with pytest.raises(UsageError, match="no public configuration") as caught:
+            load_model(row.model_key)
+        assert unstated is not None
+        assert unstated.reason in caught.value.what
+        return
+    model = load_model(row.model_key)
+    recipe = load_recipe(row.id)
+    vocab = model.config.get("vocab_size") or model.config.get("padded_vocab_size")
+    assert vocab or (unstated is not None and unstated.missing == "vocab_size")
+    assert model.via
+    # What is said to be the script's is what the script states.
+    for mine, theirs in (("hidden", "hidden_size"), ("layers", "num_hidden_layers")):
+        if theirs in model.from_script and recipe.model_key == row.model_key:
+            assert recipe.model[mine] == model.config[theirs]
+
+
+def test_a_null_of_the_published_file_is_none() -> None:
+    config = load_model("deepseek-v2-lite-16b").config
+    assert config["q_lora_rank"] is None
+    assert (config["kv_lora_rank"], config["n_routed_experts"]) == (512, 64)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("baichuan2-13b", {"vocab_size": 125696, "num_hidden_layers": 40}),
+        ("bloom-176b", {"vocab_size": 250880, "num_attention_heads": 112}),
+        ("llama3p1-405b", {"num_hidden_layers": 126, "num_key_value_heads": 8}),
+        ("mistral-7b", {"vocab_size": 32000, "rope_theta": 1000000.0}),
+        ("step3p5-flash-moe-196b", {"moe_num_experts": 288, "vocab_size": 128896}),
+        ("yi-34b", {"vocab_size": 64000, "rope_theta": 5000000.0}),
+        ("qwen-14b", {"vocab_size": 152064, "intermediate_size": 27392}),
+    ],
+)
+def test_published_values(key: str, expected: dict[str, object]) -> None:
+    config = load_model(key).config
+    assert {name: config[name] for name in expected} == expected
 
 
 def test_unknown_recipe_and_model_name_near_matches() -> None:

@@ -19,6 +19,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from certify.environment.render.words import language
 from certify.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, UsageError
 
 if TYPE_CHECKING:
@@ -91,15 +92,6 @@ def _run(args: argparse.Namespace) -> int:
     answer = everywhere(document(stack, verdict, matrix, lang), args.redact)
     _print(answer, style, lang, (said,) if said else ())
     return _EXIT[verdict.verdict]
-
-
-def language() -> str:
-    """``zh`` under a Chinese locale, else ``en``."""
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        value = os.environ.get(name, "")
-        if value:
-            return "zh" if value.lower().startswith("zh") else "en"
-    return "en"
 
 
 def load_matrix() -> Matrix:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
+from certify.environment.render.words import language
 from certify.errors import EXIT_PASS, UsageError
 from certify.explain import Explanation, explain, topics
 from matrices.load import load
@@ -22,10 +24,22 @@ if TYPE_CHECKING:
 SCHEMA = "certify.explain/1"
 
 
+# Labels of the page; the JSON keys stay as they are.
+_CHINESE = {
+    "rule": "规则", "variable": "环境变量", "error code": "错误码", "claim": "配套声明",
+    "conflict": "来源冲突", "gate": "判据", "pairs": "组合", "hint": "建议", "values": "取值",
+    "default": "默认值", "conflicts": "冲突", "needs": "前提", "set by": "由谁设置",
+    "options": "选项", "source": "来源", "family": "类别", "state": "状态", "where": "条件",
+    "since": "起始", "note": "备注", "one": "一方", "other": "另一方", "handling": "处理",
+    "claims": "相关声明", "look at": "参见", "not published": "未公布", "user": "用户",
+    "unset": "未设置",
+}  # fmt: skip
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``certify explain``."""
     parser.add_argument("topic", nargs="?", metavar="ID", help="what to explain")
-    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the text")
+    parser.add_argument("--lang", choices=("en", "zh"), help="default: by locale")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
 
 
@@ -38,13 +52,14 @@ def run(args: argparse.Namespace) -> int:
         else:
             print("\n".join(names))
         return EXIT_PASS
-    found = explain(args.topic, load(), args.lang)
+    lang = args.lang or language()
+    found = explain(args.topic, load(), lang)
     if found is None:
         raise _unknown(args.topic)
     if args.json:
         print(json.dumps(_document(found), ensure_ascii=False))
     else:
-        print(_page(found))
+        print(_page(found, lang))
     return EXIT_PASS
 
 
@@ -59,15 +74,24 @@ def _document(found: Explanation) -> dict[str, object]:
     }
 
 
-def _page(found: Explanation) -> str:
-    lines = [f"{found.topic} ({found.kind})", f"  {found.meaning}"]
+def _page(found: Explanation, lang: str) -> str:
+    def word(text: str) -> str:
+        return _CHINESE.get(text, text) if lang == "zh" else text
+
+    lines = [f"{found.topic} ({word(found.kind)})", f"  {found.meaning}"]
     if found.facts:
         lines.append("")
-        width = max(map(len, found.facts))
-        lines += [f"  {name:<{width}}  {value}" for name, value in found.facts.items()]
+        facts = {word(name): word(value) for name, value in found.facts.items()}
+        width = max(map(columns, facts))
+        lines += [f"  {name}{' ' * (width - columns(name))}  {v}" for name, v in facts.items()]
     if found.rules:
-        lines += ["", f"  look at: {', '.join(found.rules)}"]
+        lines += ["", f"  {word('look at')}: {', '.join(found.rules)}"]
     return "\n".join(lines)
+
+
+def columns(text: str) -> int:
+    """The columns of a terminal that a text fills: Chinese characters fill two."""
+    return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def _unknown(topic: str) -> UsageError:

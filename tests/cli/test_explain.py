@@ -11,6 +11,11 @@ from certify.explain import explain, topics
 from matrices.load import load
 
 
+@pytest.fixture(autouse=True)
+def _english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+
+
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = main(["explain", *words])
     out, err = capsys.readouterr()
@@ -101,3 +106,29 @@ def test_near_matches(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "???")
     assert code == 2
     assert "certify explain lists the topics" in err
+
+
+def test_the_page_is_chinese_under_a_chinese_locale(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    _, out, _ = call(capsys, "HCCL_CONNECT_TIMEOUT")
+    assert out.splitlines()[0] == "HCCL_CONNECT_TIMEOUT (环境变量)"
+    assert any(line.split() == ["默认值", "120"] for line in out.splitlines())
+    _, out, _ = call(capsys, "HCCL_CONNECT_TIMEOUT", "--lang", "en")
+    assert out.startswith("HCCL_CONNECT_TIMEOUT (variable)")
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("HCCL_ASYNC_ERROR_HANDLING", "TORCH_HCCL_ASYNC_ERROR_HANDLING"),
+        ("TORCH_NPU_DISABLED_WARNING", "TORCH_NPU_WARNING_DISABLE"),
+        ("LCCL_DETERMINISTIC", "HCCL_DETERMINISTIC"),
+        ("ACL_OP_DEBUG_LEVEL", "debugging"),
+    ],
+)
+def test_older_names_and_companions_are_explained(name: str, word: str) -> None:
+    found = explain(name, load())
+    assert found is not None
+    assert word in found.meaning

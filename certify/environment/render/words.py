@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 WORDS: dict[str, tuple[str, str]] = {
     "reference": ("reference: this is a published combination", "reference：与公开配套组合一致"),
     "compatible": ("compatible: declared to go together", "compatible：已声明兼容"),
@@ -54,3 +56,12 @@ def word(key: str, lang: str, **values: str) -> str:
     """A word or sentence of `WORDS` in ``en`` or ``zh``."""
     english, chinese = WORDS[key]
     return (chinese if lang == "zh" else english).format_map(values)
+
+
+def language() -> str:
+    """``zh`` under a Chinese locale, else ``en``."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(name, "")
+        if value:
+            return "zh" if value.lower().startswith("zh") else "en"
+    return "en"

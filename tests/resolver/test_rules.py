@@ -448,3 +448,28 @@ def test_a_privileged_container_is_advised_to_containers_only(matrix: Matrix) ->
     assert alone
     assert not any("docker" in hint for hint in alone)
     assert any("docker" in hint for hint in in_docker)
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("export HCCL_DETERMINISTIC=True\n" + A2, ["determinism-on"]),
+        ("export HCCL_DETERMINISTIC=false\n" + A2, ["determinism-off"]),
+        ("export LCCL_DETERMINISTIC=1\n" + A2, ["determinism-off"]),
+        ("export HCCL_DETERMINISTIC=strict\n" + A3, ["determinism-on"]),
+        ("export HCCL_DETERMINISTIC=strict\n" + P310, ["determinism-on", "determinism-strict"]),
+        (A2, []),
+    ],
+)
+def test_settings_of_determinism(text: str, texts: list[str], matrix: Matrix) -> None:
+    found = judge(read_report(text), matrix).findings
+    assert sorted(f.text for f in found if f.text.startswith("determinism")) == texts
+    assert all(f.severity != "error" for f in found if f.rule == "variables")
+
+
+def test_a_recipe_says_whether_it_can_repeat(matrix: Matrix) -> None:
+    needs = RecipeNeeds("some", "mcore", product="A2")
+    texts = {f.text for f in judge(read_report(A2), matrix, recipe=needs).findings}
+    assert "determinism-unset" in texts
+    chosen = read_report("export HCCL_DETERMINISTIC=true\n" + A2)
+    assert "determinism-unset" not in {f.text for f in judge(chosen, matrix, recipe=needs).findings}

@@ -286,6 +286,27 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "the branch {wanted} (MindSpeed-LLM {llm})",
         "git -C {path} branch -r --contains {commit}",
     ),
+    "determinism-on": (
+        "{settings}: collectives reduce in a fixed order, which is slower",
+        "for bitwise runs the switch of the framework as well: --npu-deterministic, or "
+        "torch.use_deterministic_algorithms(True)",
+        "certify explain HCCL_DETERMINISTIC",
+    ),
+    "determinism-off": (
+        "{settings}: reductions of HCCL have no fixed order",
+        "HCCL_DETERMINISTIC=true where results have to repeat bit by bit",
+        "export HCCL_DETERMINISTIC=true",
+    ),
+    "determinism-strict": (
+        "{settings} on {product}: HCCL is reported to refuse strict outside of A2 and A3",
+        "HCCL_DETERMINISTIC=true",
+        "export HCCL_DETERMINISTIC=true",
+    ),
+    "determinism-unset": (
+        "HCCL_DETERMINISTIC is not true: two runs of {recipe} differ in the last bits",
+        "HCCL_DETERMINISTIC=true for bitwise comparisons; unset is right for throughput",
+        "export HCCL_DETERMINISTIC=true",
+    ),
     "signal-module-several": (
         "two trees of {module} can be imported: {text}; {first} comes first",
         "one",

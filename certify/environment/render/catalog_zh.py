@@ -176,6 +176,23 @@ TEXTS: dict[str, tuple[str, str]] = {
         "MindSpeed Core 为提交 {commit}，不属于已知分支或标签",
         "分支 {wanted}（MindSpeed-LLM {llm}）",
     ),
+    "determinism-on": (
+        "{settings}：集合通信按固定顺序归约，性能下降",
+        "需要逐比特复现时，还须打开框架开关：--npu-deterministic 或 "
+        "torch.use_deterministic_algorithms(True)",
+    ),
+    "determinism-off": (
+        "{settings}：HCCL 归约顺序不固定",
+        "需要逐比特复现时设置 HCCL_DETERMINISTIC=true",
+    ),
+    "determinism-strict": (
+        "{product} 上设置了 {settings}：据报 HCCL 仅在 A2、A3 上接受 strict",
+        "HCCL_DETERMINISTIC=true",
+    ),
+    "determinism-unset": (
+        "HCCL_DETERMINISTIC 不为 true：{recipe} 两次运行的末位可能不同",
+        "逐比特比较时设置 HCCL_DETERMINISTIC=true；追求性能时不设置",
+    ),
     "signal-module-several": (
         "可导入两份 {module}：{text}；先找到的是 {first}",
         "只有一份",

@@ -10,6 +10,7 @@ from certify.resolver.rules import (
     cann,
     containers,
     declared,
+    determinism,
     firmware,
     frameworks,
     mindspeed,
@@ -57,5 +58,6 @@ RULES: dict[str, Callable[[Facts], Iterable[Finding]]] = {
     "several modules": mindspeed.several,
     "torch_npu not seen": frameworks.unpaired,
     "variables": variables.check,
+    "determinism": determinism.check,
     "sources": frameworks.sources,
 }

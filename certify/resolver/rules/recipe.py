@@ -97,7 +97,11 @@ def _branch(facts: Facts, needs: RecipeNeeds) -> Iterable[Finding]:
 
 def _variables(facts: Facts, needs: RecipeNeeds) -> Iterable[Finding]:
     """The script exports them itself, so an unset one is a note; another value is not."""
+    from certify.resolver.rules.determinism import unset
+
     variables = facts.stack.variables
+    if unset(facts):
+        yield _finding(needs, "variables", INFO, "HCCL_DETERMINISTIC", "determinism-unset")
     for name, wanted in needs.env.items():
         value = variables.get(name)
         if value is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from certify.resolver.model import Context
 
 # Components of which ranges speak: any version that is named, or an open end, may do.
-_BY_RANGE = ("numpy", "transformers", "tokenizers", "accelerate", "deepspeed", "peft", "python")
+BY_RANGE = ("numpy", "transformers", "tokenizers", "accelerate", "deepspeed", "peft", "python")
 Row = dict[str, str]
 Relations = dict[str, list[tuple[int, "Mapping[str, str]"]]]
 
@@ -61,7 +61,7 @@ class Candidates:
             values.update(dict.fromkeys(self._wheels(row)))
         else:
             values.update(dict.fromkeys(self._declared(key, row)))
-            if key in _BY_RANGE or (key == "torch" and "torch_npu" not in row):
+            if key in BY_RANGE or (key == "torch" and "torch_npu" not in row):
                 values.update(dict.fromkeys(self._by_range(key)))
         return list(values)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from certify.resolver.candidates import Candidates
+from certify.resolver.candidates import BY_RANGE, Candidates
 from certify.resolver.model import INCOMPATIBLE, REFERENCE, UNDECLARED, Context, PairResult
 from certify.resolver.pairs import completed, judge
 from certify.resolver.trains import hdk_lines
@@ -139,11 +139,20 @@ class Search:
         price = self.cost(key, "", row)
         if here is not None and key not in self.target and self._hopeless(cost + price, nearness):
             return
-        for value in self.candidates.values(key, row):
+        values = self.candidates.values(key, row)
+        if key in BY_RANGE and len(values) > 1:
+            # All of them cost the same: those that leave fewest pairs undeclared come first.
+            values.sort(key=lambda value: self._undeclared(key, {**row, key: value}))
+        for value in values:
             if value != here or key in self.target:
                 yield value, self.cost(key, value, row)
         if self._must_go(key, row):
             yield REMOVED, self.cost(key, REMOVED, row)
+
+    def _undeclared(self, key: str, row: Row) -> int:
+        """How many pairs of this component no table declares."""
+        judged = (self._judge(number, relation, row) for number, relation in self.relations[key])
+        return sum(result is not None and result.status == UNDECLARED for result in judged)
 
     def _must_go(self, key: str, row: Row) -> bool:
         """Whether what is installed is excluded beside what is chosen, and may be removed."""

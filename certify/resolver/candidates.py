@@ -41,6 +41,7 @@ class Candidates:
         self._distances: dict[str, int] = {}
         self._ranges: dict[str, list[str]] = {}
         self._wheels_of: dict[tuple[int, ...] | None, list[str]] = {}
+        self._trains_of: dict[str, tuple[tuple[int, ...], ...]] = {}
         self._pairing_rows: Sequence[Statement] | None = None
 
     def values(self, key: str, row: Row) -> list[str]:
@@ -121,9 +122,12 @@ class Candidates:
 
     def _trains(self, statement: Statement) -> tuple[tuple[int, ...], ...]:
         """The CANN trains of a pairing row; a wildcard names its own."""
+        known = self._trains_of.get(statement.claim.id)
+        if known is not None:
+            return known
         values = tuple(value.train for value in statement.object.values)
         numbers = tuple(part for part in statement.object.text.split(".")[:2] if part.isdigit())
-        return values or (tuple(map(int, numbers)),)
+        return self._trains_of.setdefault(statement.claim.id, values or (tuple(map(int, numbers)),))
 
     def torch_distance(self, wheel: str) -> int:
         """How far a wheel's torch is from the torch and the wheel that are installed."""

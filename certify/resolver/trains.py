@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from certify.resolver.model import COMPATIBLE, INCOMPATIBLE, REFERENCE, UNDECLARED, Reason
 from certify.resolver.policies import Answer, Query, decide, declared_values
-from certify.versions import Version, parse, release
+from certify.versions import Version, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _fits(statement: Statement, products: Sequence[str]) -> bool:
 
 
 def _product_statements(query: Query, product: str) -> list[Statement]:
-    version = parse("product", product)
+    version = query.claims.version("torch_npu_product", product)
     if version is None:
         return []
     index = query.claims.index("torch_npu_product", "cann")
@@ -95,19 +95,17 @@ def _product_statements(query: Query, product: str) -> list[Statement]:
     base = Version("product", f"{product} without patch", (*version.key[:4], 0, *version.key[5:]))
     found = {s.claim.id: s for v in (version, base) for s in index.about(v)}
     return [
-        s
-        for s in found.values()
-        if s.scope in query.authority and not _names_other_wheel(s, query.version)
+        s for s in found.values() if s.scope in query.authority and not _names_other_wheel(query, s)
     ]
 
 
-def _names_other_wheel(statement: Statement, wheel: Version) -> bool:
+def _names_other_wheel(query: Query, statement: Statement) -> bool:
     """A pairing row of the same product that is about the wheel of another torch release."""
     text = statement.claim.components.get("torch_npu")
     if text is None:
         return False
-    value = parse("pep440", text)
-    return value is None or release(value) != release(wheel)
+    value = query.claims.version("torch_npu", text)
+    return value is None or release(value) != release(query.version)
 
 
 def _by_distance(query: Query, statements: Sequence[Statement]) -> Answer:

@@ -20,7 +20,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from certify.environment.render.words import language
-from certify.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, UsageError
+from certify.errors import (
+    EXIT_CANNOT_JUDGE,
+    EXIT_FAIL,
+    EXIT_INFRASTRUCTURE,
+    EXIT_PASS,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -219,12 +225,20 @@ def _nodes(args: argparse.Namespace, style: str, lang: str) -> int:
     from certify.cli.check_env_nodes import ask_nodes, read_nodes
     from certify.environment.nodes import merge
     from certify.environment.redact import everywhere
-    from certify.environment.render.nodes import nodes_text
+    from certify.environment.render.nodes import nodes_junit, nodes_markdown, nodes_text
 
-    documents = read_nodes(args.merge) if args.merge else ask_nodes(args.nodes)
-    answer = everywhere(merge(documents), args.redact)
+    silent: dict[str, str] = {}
+    if args.merge:
+        documents = read_nodes(args.merge)
+    else:
+        documents, silent = ask_nodes(args.nodes)
+    answer = everywhere(merge(documents, silent), args.redact)
     if style == "json":
         print(json.dumps(answer, ensure_ascii=False, indent=2))
+    elif style == "junit":
+        print(nodes_junit(answer))
+    elif style == "markdown":
+        print(nodes_markdown(answer, lang))
     else:
         print(nodes_text(answer, lang))
-    return _EXIT[answer["verdict"]]
+    return EXIT_INFRASTRUCTURE if silent else _EXIT[answer["verdict"]]

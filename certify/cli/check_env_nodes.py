@@ -57,12 +57,14 @@ def checked(text: str, where: str) -> dict[str, Any]:
     return answer
 
 
-def ask_nodes(text: str) -> dict[str, dict[str, Any]]:
+def ask_nodes(text: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Run ``certify check-env --json`` on each node over ssh, many at once.
 
+    Returns the answers by node, and why the others gave none.
+
     CERTIFY_SSH is the command to reach a node (default ``ssh -o BatchMode=yes``), CERTIFY_REMOTE
-    what is called there (default ``certify``). Raises InfrastructureError when a node does not
-    answer, naming it.
+    what is called there (default ``certify``). Raises InfrastructureError when no node answers,
+    naming the first one.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -75,14 +77,14 @@ def ask_nodes(text: str) -> dict[str, dict[str, Any]]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = dict(zip(names, pool.map(_ask, names), strict=True))
     silent = {name: answer for name, answer in answers.items() if isinstance(answer, str)}
-    if silent:
+    if len(silent) == len(names):
         name, reason = next(iter(silent.items()))
         raise InfrastructureError(
-            f"{len(silent)} of {len(names)} nodes gave no answer, first {name}: {reason}",
+            f"none of {len(names)} nodes gave an answer, first {name}: {reason}",
             where="--nodes",
             hint=f"ssh {name} certify check-env --json",
         )
-    return {name: answer for name, answer in answers.items() if isinstance(answer, dict)}
+    return {n: answer for n, answer in answers.items() if isinstance(answer, dict)}, silent
 
 
 def _ask(name: str) -> dict[str, Any] | str:

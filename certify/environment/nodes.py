@@ -8,6 +8,8 @@ from typing import Any
 from certify.light import lazy
 
 SCHEMA = "certify.check-env-nodes/1"
+# Nodes of one job that differ in these cannot train together.
+MUST_AGREE = ("cann", "torch", "torch_npu")
 _ORDER = ("incompatible", "unknown", "unverified", "compatible", "reference")
 # Components that differ between healthy nodes and mean nothing.
 _OWN = ("image", "kernel", "pci_accelerators", "device_nodes")
@@ -64,23 +66,28 @@ def fold(names: list[str]) -> str:
     return ",".join([*parts, *plain])
 
 
-def merge(documents: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def merge(
+    documents: dict[str, dict[str, Any]], silent: dict[str, str] | None = None
+) -> dict[str, Any]:
     """One document of many: node name -> check-env document.
 
-    The cluster's verdict is the worst of its nodes, and ``incompatible`` as well when CANN, driver,
-    torch or torch_npu differ between them.
+    silent: nodes that gave no answer, with the reason; a good verdict becomes ``unverified``.
+
+    The cluster's verdict is the worst of its nodes, and ``incompatible`` as well when CANN, torch
+    or torch_npu differ between them.
     """
     nodes = {name: doc["verdict"] for name, doc in documents.items()}
     equal, outliers = _compare(documents)
     worst = min(nodes.values(), key=_ORDER.index)
-    if any(row["component"] in ("cann", "torch", "torch_npu") for row in outliers):
+    if any(row["component"] in MUST_AGREE for row in outliers):
         worst = "incompatible"
-    elif outliers and worst in ("reference", "compatible"):
+    elif (outliers or silent) and worst in ("reference", "compatible"):
         worst = "unverified"
     return {
         "schema": SCHEMA,
         "verdict": worst,
         "nodes": nodes,
+        "silent": dict(silent or {}),
         "equal": equal,
         "outliers": outliers,
         "findings": _findings(documents),

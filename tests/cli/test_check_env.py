@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -244,6 +245,44 @@ def test_nodes_are_asked_over_ssh(tmp_path: Path) -> None:
     failed = call("--nodes", "a1", CERTIFY_SSH="/bin/false")
     assert failed.returncode == 4
     assert "a1" in failed.stderr
+
+
+def test_a_silent_node_does_not_hide_the_others(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        '#!/bin/sh\nif [ "$1" = a2 ]; then echo "no route to a2" >&2; exit 255; fi\n'
+        'shift\nexec "$@" --no-tools\n'
+    )
+    ssh.chmod(0o755)
+    environ = {"CERTIFY_SSH": str(ssh), "CERTIFY_REMOTE": f"{sys.executable} -m certify"}
+    done = call("--nodes", "a[1-3]", "--json", **environ)
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == 4
+    assert list(document["nodes"]) == ["a1", "a3"]
+    assert document["silent"] == {"a2": "no route to a2"}
+    assert document["verdict"] not in ("reference", "compatible")
+    assert "a2: no answer (no route to a2)" in call("--nodes", "a[1-3]", **environ).stdout
+
+
+def test_several_nodes_as_junit_and_markdown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for number, cann in ((1, "9.0.0"), (2, "9.0.0"), (3, "9.1.0")):
+        main(["check-env", "--report", report(tmp_path, f"CANN {cann}\n"), "--json"])
+        file = tmp_path / f"node{number}.json"
+        file.write_text(capsys.readouterr().out)
+        files.append(str(file))
+    assert main(["check-env", "--merge", *files, "--format", "junit"]) == 1
+    suite = ElementTree.fromstring(capsys.readouterr().out).find("testsuite")
+    assert suite is not None
+    assert suite.get("failures") == "1"
+    names = {case.get("name") for case in suite if case.find("failure") is not None}
+    assert names == {"node-differs: cann node[3]"}
+    assert main(["check-env", "--merge", *files, "--format", "markdown"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("**certify check-env: incompatible**")
+    assert "node[3]: cann 9.1.0, the other 2: 9.0.0" in out
 
 
 def test_for_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "others": ("the other {count}", "其余 {count} 个"),
     "cluster": ("cluster", "集群"),
     "equal": ("equal on all {count} nodes", "{count} 个节点一致"),
+    "silent": ("no answer", "无应答"),
     "outliers": ("outliers", "不一致"),
     "collector": (
         "all of it at once: certify collector > collect.sh; sh collect.sh > report.txt",

@@ -418,3 +418,13 @@ def test_public_samples_are_read(shared: Path) -> None:
     for name, wanted in expected.items():
         found = seen(read_report((shared / "facts/samples" / name).read_bytes()))
         assert {key: found.get(key) for key in wanted} == wanted, name
+
+
+def test_the_tag_of_an_image_is_no_version_of_its_application() -> None:
+    stack = read_report("docker pull quay.io/ascend/verl:verl-8.5.0-910b-ubuntu22.04-py3.11-latest")
+    found = stack.components
+    assert "verl" not in found
+    assert (found["cann"][0].version, found["cann"][0].confidence) == ("8.5.0", "inferred")
+    assert found["image_product"][0].version == "A2"
+    beside = read_report("image quay.io/ascend/verl:verl-8.5.0-a3-py3.11 with verl 0.7.0")
+    assert beside.components["verl"][0].version == "0.7.0"

@@ -153,7 +153,7 @@ def read_line(line: str, source: str, out: StackBuilder) -> None:
         out.add("python", banner.group(1), source, "stated")
     if _LOG.match(line) or "depends on" in line or "but you have" in line:
         return
-    read_images(line, source, out)
+    line = read_images(line, source, out)
     listed = _INSTALLED_LIST.match(line)
     if listed:
         _installed(listed.group(1), source, out)

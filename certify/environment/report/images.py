@@ -41,9 +41,13 @@ _APPLICATIONS = {
 _HINTS = ("cann", "910", "950", "310", "ascend", "npu", "vllm", "mindspeed", "openeuler", "mindie")
 
 
-def read_images(text: str, source: str, out: StackBuilder) -> bool:
-    """Read every image reference in a line that looks like one of this world."""
+def read_images(text: str, source: str, out: StackBuilder) -> str:
+    """Read every image reference in a line that looks like one of this world.
+
+    Returns the line without them: what a tag names is no version of what is installed.
+    """
     found = False
+    rest = text
     for match in _REFERENCE.finditer(text[:4000]):
         repository, tag = match.groups()
         joined = f"{repository}:{tag}".lower()
@@ -54,14 +58,16 @@ def read_images(text: str, source: str, out: StackBuilder) -> bool:
         if re.fullmatch(r"[\d.]+", repository) or tag.isdigit():
             continue
         found = True
+        rest = rest.replace(match.group(0), " ")
         out.add("image", f"{repository}:{tag}", source, "stated")
         _read_tag(repository.rsplit("/", 1)[-1].lower(), tag, source, out)
     for word in re.findall(r"`([\w.:/-]{12,160})`", text[:4000]):
         if word.count("-") >= 3 and _CANN.search(word) and ":" in word and not found:
             found = True
+            rest = rest.replace(word, " ")
             out.add("image", word, source, "stated")
             _read_tag(word.split(":")[0].lower(), word, source, out)
-    return found
+    return rest
 
 
 def _read_tag(application: str, tag: str, source: str, out: StackBuilder) -> None:
@@ -71,6 +77,10 @@ def _read_tag(application: str, tag: str, source: str, out: StackBuilder) -> Non
     version = _VERSION.match(tag)
     if component and version:
         out.add(component, version.group(1), where, "inferred", image=tag)
+    own = re.match(rf"{re.escape(application)}-((?:8|9|1\d)\.\d[\w.]*)-", tag.lower())
+    if own and component != "cann":
+        # Tags that repeat the application's name put CANN's version behind it.
+        out.add("cann", own.group(1), where, "inferred", image=tag)
     for expression, name in ((_CANN, "cann"), (_TORCH_NPU, "torch_npu"), (_TORCH, "torch")):
         found = expression.search(joined)
         if found and component != name:

@@ -24,11 +24,20 @@ from certify.environment.report.text import clean
 from certify.resolver.verdict import judge
 from matrices.load import Matrix, load
 from tests.environment.test_npu_smi import A2, A3, A950, FIRST, P310
-from tests.environment.test_report import NO_SIGHTING, TABLE
+from tests.environment.test_report import (
+    COMPONENT_TABLES,
+    NO_INSTALLATION,
+    NO_SIGHTING,
+    SENTENCES,
+    TABLE,
+)
 from tests.environment.test_symptoms import TEXTS
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = [A2, A3, A950, FIRST, P310, *TEXTS, *NO_SIGHTING.values(), *(t for t, _ in TABLE.values())]
+SEEDS = [
+    A2, A3, A950, FIRST, P310, *TEXTS, *NO_SIGHTING.values(), *(t for t, _ in TABLE.values()),
+    *COMPONENT_TABLES.values(), *NO_INSTALLATION.values(), *SENTENCES,
+]  # fmt: skip
 VERDICTS = ("reference", "compatible", "unverified", "incompatible", "unknown")
 
 
@@ -126,6 +135,10 @@ BIG = {
     "Chinese": lambda: "昇腾910B3，CANN：8.0.RC2，驱动：24.1.rc3。" * 300_000,
     "slashes": lambda: "a/" * 5_000_000 + ":b",
     "spaces": lambda: "torch" + " " * 10_000_000 + "2.1",
+    "HTML tables": lambda: "<table><tr><td>torch</td><td>x</td></tr></table>\n" * 220_000,
+    "HTML without an end": lambda: "<table><tr><td>a<td title='" * 380_000,
+    "HTML lines without an end": lambda: "".join(f"<tr><td>torch {n}\n" for n in range(600_000)),
+    "particles": lambda: "CANN 版本号的了已经目前 is of at now version " * 160_000,
     "ansi": lambda: "\x1b[31mtorch 2.1\x1b[0m\n" * 500_000,
 }
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from certify.environment.report.block import Block, Format
 from certify.environment.report.component_tables import above_asks, read_rows
+from certify.environment.report.free_text import lively
 
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 
-_MOST_LINES, _MOST_CHARS = 400, 60_000
+_MOST_LINES, _MOST_CHARS, _MOST_IN_VAIN = 400, 60_000, 20
 
 
 def _starts(line: str) -> bool:
@@ -27,7 +28,8 @@ def _read(block: Block, out: StackBuilder) -> tuple[str, str] | None:
         at += 1
     block.end = min(at + 1, len(block.lines))
     source = "\n".join(block.lines[block.start : block.end])
-    if len(source) > _MOST_CHARS:
+    tries = out.in_vain.get("HTML tables", 0)
+    if len(source) > _MOST_CHARS or tries >= _MOST_IN_VAIN or not lively(source.lower()):
         out.in_vain[place] = block.end
         return None
     # Only where a text holds HTML: the parser is dear to load.
@@ -38,6 +40,7 @@ def _read(block: Block, out: StackBuilder) -> tuple[str, str] | None:
     result = read_rows(rows, block, out, above_asks(block.lines, block.start)) if rows else None
     if result is None:
         out.in_vain[place] = block.end
+        out.in_vain["HTML tables"] = tries + 1
     return result
 
 

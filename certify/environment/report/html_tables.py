@@ -11,7 +11,7 @@ from certify.environment.report.free_text import lively
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 
-_MOST_LINES, _MOST_CHARS, _MOST_IN_VAIN = 400, 60_000, 20
+_MOST_LINES, _MOST_CHARS, _MOST_IN_VAIN = 400, 60_000, 10
 
 
 def _starts(line: str) -> bool:
@@ -28,8 +28,7 @@ def _read(block: Block, out: StackBuilder) -> tuple[str, str] | None:
         at += 1
     block.end = min(at + 1, len(block.lines))
     source = "\n".join(block.lines[block.start : block.end])
-    tries = out.in_vain.get("HTML tables", 0)
-    if len(source) > _MOST_CHARS or tries >= _MOST_IN_VAIN or not lively(source.lower()):
+    if len(source) > _MOST_CHARS or not lively(source.lower()):
         out.in_vain[place] = block.end
         return None
     # Only where a text holds HTML: the parser is dear to load.
@@ -39,8 +38,8 @@ def _read(block: Block, out: StackBuilder) -> tuple[str, str] | None:
     rows = [(block.start, [" ".join(cell.split()) for cell in row]) for row in grid if any(row)]
     result = read_rows(rows, block, out, above_asks(block.lines, block.start)) if rows else None
     if result is None:
-        out.in_vain[place] = block.end
-        out.in_vain["HTML tables"] = tries + 1
+        tries = out.in_vain["HTML tables"] = out.in_vain.get("HTML tables", 0) + 1
+        out.in_vain[place] = block.end if tries < _MOST_IN_VAIN else len(block.lines)
     return result
 
 

@@ -1,4 +1,4 @@
-"""What a rule, an environment variable, an error code, a claim, a conflict or a gate means.
+"""What a rule, an environment variable, an error code, a chip, a claim, a conflict or a gate means.
 
 The texts are data beside the matrix (rules.tsv, variables.tsv, error_codes.tsv); this module finds
 the entry that a person means.
@@ -24,8 +24,8 @@ _HCCL_RESULT = re.compile(r"(?:HCCL|HCCLRESULT)[ :_-]*(?:ERROR[ A-Z]*)?(\d{1,2})
 
 @dataclass(frozen=True)
 class Explanation:
-    """One entry. kind: rule, variable, error code, claim, conflict or gate; meaning: in the asked
-    language; facts: label -> value, in the order to print; rules: rule ids to look at next."""
+    """One entry. kind: rule, variable, error code, chip, claim, conflict or gate; meaning: in the
+    asked language; facts: label -> value, in the order to print; rules: ids to look at next."""
 
     topic: str
     kind: str
@@ -46,6 +46,7 @@ def explain(topic: str, matrix: Matrix, lang: str = "en") -> Explanation | None:
         _error_code,
         _claim,
         _conflict,
+        _chip,
         _gate,
     )
     for find in finders:
@@ -60,6 +61,7 @@ def topics() -> list[str]:
     names = [row["rule"] for row in read_table("rules")]
     names += [row["name"] for row in read_table("variables")]
     names += [row["code"] for row in read_table("error_codes")]
+    names += [row["chip"] for row in read_table("chips")]
     return names
 
 
@@ -164,6 +166,22 @@ def _conflict(topic: str, matrix: Matrix, lang: str) -> Explanation | None:
     claims = ", ".join(claim.id for claim in matrix.history if claim.conflict == row["id"])
     facts = _given(one=row["one"], other=row["other"], handling=row["handling"], claims=claims)
     return Explanation(row["id"], "conflict", row["subject"], facts)
+
+
+def _chip(topic: str, matrix: Matrix, lang: str) -> Explanation | None:
+    """A chip by the exact name that npu-smi prints, with or without ``Ascend``."""
+    names = {topic.lower(), topic.lower().removeprefix("ascend").strip(" _-")}
+    rows = matrix.tables["chips"]
+    row = next((r for r in rows if r["chip"].lower() == topic.lower()), None)
+    row = row or next((r for r in rows if r["chip"].lower() in names), None)
+    if row is None:
+        return None
+    dies = "" if row["dies"] in ("", "1") else row["dies"]
+    facts = _given(memory_mb=row["memory_mb"], dies=dies, source=f"{row['source']} ({row['date']})")
+    product = {"en": "A chip of the product family", "zh": "所属产品系列"}[
+        lang if lang == "zh" else "en"
+    ]
+    return Explanation(row["chip"], "chip", f"{product} {row['product']}.", facts)
 
 
 def _gate(topic: str, matrix: Matrix, lang: str) -> Explanation | None:

@@ -27,7 +27,8 @@ SCHEMA = "certify.explain/1"
 # Labels of the page; the JSON keys stay as they are.
 _CHINESE = {
     "rule": "规则", "variable": "环境变量", "error code": "错误码", "claim": "配套声明",
-    "conflict": "来源冲突", "gate": "判据", "pairs": "组合", "hint": "建议", "values": "取值",
+    "conflict": "来源冲突", "chip": "芯片", "dies": "die 数",
+    "memory mb": "显存（MB）", "gate": "判据", "pairs": "组合", "hint": "建议", "values": "取值",
     "default": "默认值", "conflicts": "冲突", "needs": "前提", "set by": "由谁设置",
     "options": "选项", "source": "来源", "family": "类别", "state": "状态", "where": "条件",
     "since": "起始", "note": "备注", "one": "一方", "other": "另一方", "handling": "处理",

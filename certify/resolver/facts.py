@@ -22,6 +22,8 @@ _NPU_COMPONENTS = (
 _MEGATRON_LINE = lazy(r"^0\.\d+(?:\.\d+)?$")
 # What metadata of a development tree says, whichever the branch.
 _DEVELOPED = lazy(r"^\d+(?:\.\d+)*\.?dev\d*$")
+# Megatron's tag, where people mean the MindSpeed that is built for it.
+_MEGATRON_TAG = lazy(r"^core_v(\d+(?:\.\d+)+)$")
 _COMMIT = lazy(r"^(?:commit )?([0-9a-f]{7,40})$")
 
 
@@ -67,6 +69,10 @@ class Facts:
             if row is not None and row["family"] == "branch" and _MEGATRON_LINE.match(text):
                 # MindSpeed's metadata and readers of it name the Megatron line, not a release.
                 numbers.append(text)
+                continue
+            tag = _MEGATRON_TAG.match(text) if name == "mindspeed_core" else None
+            if tag:
+                numbers.append(tag.group(1))
                 continue
             if row is None or row["family"] == "name":
                 return text

@@ -52,6 +52,8 @@ def test_a_variable_in_full(capsys: pytest.CaptureFixture[str]) -> None:
         ("E89999", "error code", "Internal error"),
         ("torch_npu-0014", "claim", "8.3.RC1"),
         ("mindspeed_core-0011", "claim", "9.0.0"),
+        ("910B4", "chip", "A2"),
+        ("Ascend950PR", "chip", "950"),
         ("c-15", "conflict", "Triton-Ascend"),
     ],
 )
@@ -132,3 +134,11 @@ def test_older_names_and_companions_are_explained(name: str, word: str) -> None:
     found = explain(name, load())
     assert found is not None
     assert word in found.meaning
+
+
+def test_memory_and_dies_of_a_chip() -> None:
+    four, nine = explain("ascend910b4", load()), explain("Ascend910_9362", load())
+    assert four is not None
+    assert nine is not None
+    assert four.facts["memory mb"] == "32768"
+    assert (nine.facts["memory mb"], nine.facts["dies"]) == ("65536", "2")

@@ -473,3 +473,17 @@ def test_a_recipe_says_whether_it_can_repeat(matrix: Matrix) -> None:
     assert "determinism-unset" in texts
     chosen = read_report("export HCCL_DETERMINISTIC=true\n" + A2)
     assert "determinism-unset" not in {f.text for f in judge(chosen, matrix, recipe=needs).findings}
+
+
+@pytest.mark.parametrize(
+    ("tag", "severity"), [("core_v0.12.1", "info"), ("core_v0.8.0", "warning")]
+)
+def test_megatrons_tag_in_the_place_of_mindspeeds_branch(
+    tag: str, severity: str, matrix: Matrix
+) -> None:
+    verdict = judge(read_report(f"MindSpeed Core {tag}\nMindSpeed-LLM 26.1.0\n"), matrix)
+    (found,) = [f for f in verdict.findings if f.text == "mindspeed-megatron-tag"]
+    assert (found.rule, found.severity) == ("mindspeed-pair", severity)
+    # Another line than the release is built for cannot be right, whatever the branch.
+    assert (severities(verdict)["mindspeed-pair"] == "error") == (tag == "core_v0.8.0")
+    assert found.values["wanted"] == "26.1.0_core_r0.12.1"

@@ -281,6 +281,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "the branch {wanted} (MindSpeed-LLM {llm})",
         "git -C {path} log -1 --format='%D %h'",
     ),
+    "mindspeed-megatron-tag": (
+        "{commit} is a tag of Megatron; MindSpeed Core is taken to be a branch of that line",
+        "the branch {wanted} (MindSpeed-LLM {llm})",
+        "git -C MindSpeed log -1 --format='%D %h'",
+    ),
     "mindspeed-commit": (
         "MindSpeed Core at commit {commit}, of no branch or tag that is known here",
         "the branch {wanted} (MindSpeed-LLM {llm})",

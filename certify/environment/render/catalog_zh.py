@@ -172,6 +172,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "mindspeed {number} 只是 Megatron 版本号；它从 {path} 安装，分支未知",
         "分支 {wanted}（MindSpeed-LLM {llm}）",
     ),
+    "mindspeed-megatron-tag": (
+        "{commit} 是 Megatron 的标签；按该版本线的 MindSpeed Core 分支理解",
+        "分支 {wanted}（MindSpeed-LLM {llm}）",
+    ),
     "mindspeed-commit": (
         "MindSpeed Core 为提交 {commit}，不属于已知分支或标签",
         "分支 {wanted}（MindSpeed-LLM {llm}）",

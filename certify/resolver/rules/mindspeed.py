@@ -29,12 +29,17 @@ def release(facts: Facts) -> Iterable[Finding]:
     found = sightings[0]
     path = found.detail.get("path", "")
     text = "mindspeed-checkout" if path and "/site-packages" not in path else "mindspeed-pip"
-    if found.detail.get("revision") or found.version.startswith("commit "):
-        text = "mindspeed-commit"
     llm = facts.version("mindspeed_llm")
     wanted = _branch_for(facts, llm) if llm else ""
+    severity = WARNING if llm else INFO
+    if found.version.startswith("core_v"):
+        text = "mindspeed-megatron-tag"
+        line = found.version.removeprefix("core_v")
+        severity = INFO if not wanted or wanted.endswith(f"_core_r{line}") else WARNING
+    if found.detail.get("revision") or found.version.startswith("commit "):
+        text = "mindspeed-commit"
     yield Finding(
-        "mindspeed-pair", WARNING if llm else INFO, "mindspeed_core", text,
+        "mindspeed-pair", severity, "mindspeed_core", text,
         {
             "number": number or found.version, "path": path or "MindSpeed",
             "commit": found.version.removeprefix("commit "),

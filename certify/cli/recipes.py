@@ -41,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--contributor", help="as Ascend")
     listing.add_argument(
         "--kind",
-        choices=("row", "performance", "accuracy"),
+        choices=("row", "variant", "performance", "accuracy"),
         default="row",
-        help="published rows, or upstream's performance or accuracy scripts (tests/poc)",
+        help="published rows, their tuning scripts, or upstream's performance or accuracy scripts",
     )
     show = actions.add_parser("show", help="everything known of one recipe", allow_abbrev=False)
     show.add_argument("recipe", help="id or short name, as qwen3-235b")
@@ -151,18 +151,35 @@ def _list(args: argparse.Namespace) -> int:
 
 def _list_scripts(args: argparse.Namespace) -> int:
     from certify.recipes.poc import list_scripts
+    from certify.recipes.variants import list_variants
 
     wanted = {
         key: getattr(args, key)
         for key in ("backend", "product", "cluster", "model")
         if getattr(args, key)
     }
-    scripts = [script for script in list_scripts(args.kind) if script.fits(wanted)]
+    every: list[Any] = list(list_variants()) if args.kind == "variant" else list_scripts(args.kind)
+    rows = {row.id: row for row in load_support_list()}
+    asked = [
+        (key, getattr(args, key).lower())
+        for key in ("category", "status", "contributor")
+        if getattr(args, key)
+    ]
+
+    def of_asked_row(row_id: str) -> bool:
+        row = rows.get(row_id)
+        return not asked or (
+            row is not None and all(getattr(row, key).lower() == value for key, value in asked)
+        )
+
+    scripts = [one for one in every if one.fits(wanted) and of_asked_row(one.row)]
     if args.json:
         recipes = [script.as_json() for script in scripts]
         print(json.dumps({"schema": SCHEMA, "recipes": recipes}))
         return EXIT_PASS
-    columns = ("id", "row", "scale", "cluster", "product", "fixed_routing")
+    columns: tuple[str, ...] = ("id", "row", "scale", "cluster", "product", "fixed_routing")
+    if args.kind == "variant":
+        columns = ("id", "row", "stage", "seq_length", "cluster", "product")
     if scripts:
         print(_table([columns, *(script.cells(columns) for script in scripts)]))
     print(f"{len(scripts)} {args.kind} scripts")

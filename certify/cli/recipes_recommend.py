@@ -119,6 +119,7 @@ def _suggestion_json(rank: int, one: Suggestion) -> dict[str, Any]:
     return {
         "rank": rank,
         "id": offer.row.id,
+        "recipe": offer.recipe,
         "backend": offer.row.backend,
         "status": offer.row.status,
         "standing": one.standing,
@@ -196,16 +197,18 @@ def _lines(wanted: Wanted, found: Recommendation, limit: int) -> Iterator[str]:
         more = f" and {len(rows) - _SHOWN} more" if limit and len(rows) > _SHOWN else ""
         yield f"{len(rows):>3}  {REASONS.get(code, code)}: {text}{more}"
     if wanted.memory_mb is None and found.fitting:
-        yield "memory: the list assumes 64 GB an NPU; name the chip (--product 910B3) to check it"
+        yield "memory: planned for the 64 GB that the list assumes; name the chip (--product 910B3)"
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the ranking; exit code 0 when a row fits, 1 when none does."""
+    from certify.recipes.fit import planned_fit
+
     wanted = _wanted(args)
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}", where="--limit", expected="at least 0")
     offers = {row: offers_of(row, load_recipe(row.id), wanted.stage) for row in _rows(args.model)}
-    found = recommend(wanted, offers, load_branches(), date.today())
+    found = recommend(wanted, offers, load_branches(), date.today(), planned_fit)
     if args.json:
         print(json.dumps(_document(wanted, found), ensure_ascii=False))
     else:

@@ -10,6 +10,8 @@ from certify.cli.recipes import SCHEMA, row_as_json
 from certify.errors import EXIT_PASS, UsageError
 from certify.recipes.load import Recipe, branch_of, load_recipe, resolve_name
 from certify.recipes.models import absent, load_model, model_keys
+from certify.recipes.poc import find_script, scripts_of
+from certify.recipes.variants import find_variant, variants_of
 
 if TYPE_CHECKING:
     import argparse
@@ -18,15 +20,29 @@ if TYPE_CHECKING:
 # Sections printed as key = value, in this order.
 _SECTIONS = (
     "cluster", "parallel", "batch", "training", "model", "moe", "mla", "dsa", "ssm", "data",
-    "ckpt", "env",
+    "ckpt", "other_options", "env",
 )  # fmt: skip
 
 
-def _find(name: str, backend: str | None) -> tuple[Recipe, str | None]:
-    """The recipe of a row, or of an upstream script under tests/poc, and what was chosen."""
-    from certify.recipes.poc import find_script
+_KIND_WORDS = {
+    "variant": "a variant",
+    "performance": "upstream's measurement of speed",
+    "accuracy": "upstream's measurement of accuracy",
+}
 
-    script = find_script(name)
+
+def _scale_lines(recipe: Recipe) -> Iterator[str]:
+    script = find_script(recipe.id)
+    if script is None:
+        return
+    yield f"scale      {script.scale}"
+    if script.fixed_routing == "yes":
+        yield "routing    fixed: experts are assigned evenly, so its loss means nothing"
+
+
+def _find(name: str, backend: str | None) -> tuple[Recipe, str | None]:
+    """The recipe of a row, a variant or a script under tests/poc, and what was chosen."""
+    script = find_script(name) or find_variant(name)
     if script is not None:
         return load_recipe(script.id), None
     match = resolve_name(name, backend)
@@ -47,6 +63,9 @@ def _row_lines(recipe: Recipe) -> Iterator[str]:
     row = recipe.row
     if row is None:
         return
+    if recipe.kind != "row":
+        yield f"row        {row.id}, of which this is {_KIND_WORDS[recipe.kind]}"
+        yield from _scale_lines(recipe)
     yield f"published  {row.model} {row.size}, {row.seq}, {row.backend_published}, {row.cluster}"
     yield f"status     {row.status} (by {row.contributor})"
     branch = branch_of(row)
@@ -74,8 +93,11 @@ def _lines(recipe: Recipe) -> Iterator[str]:
         yield f"note       {note['about']}: {note['text']}"
     for variant in recipe.raw.get("config_variants", ()):
         yield f"variant    {variant['name']}: {variant['settings']}"
-    for stage, scripts in recipe.raw.get("variants", {}).items():
-        yield f"variants   {stage}: {', '.join(scripts)}"
+    others = recipe.raw.get("variants", {}).get("pretrain", ())
+    if others:
+        yield f"beside it  pretrain: {', '.join(others)}"
+    if recipe.kind == "row":
+        yield from _belonging(recipe)
     for name in _SECTIONS:
         if recipe.raw.get(name):
             yield f"[{name}]"
@@ -83,6 +105,18 @@ def _lines(recipe: Recipe) -> Iterator[str]:
     if recipe.raw.get("optimisations"):
         yield "[optimisations]"
         yield f"  {', '.join(recipe.raw['optimisations'])}"
+
+
+def _belonging(recipe: Recipe) -> Iterator[str]:
+    """The variants of a row, and upstream's measurements of its model."""
+    for one in variants_of(recipe):
+        yield (
+            f"{one.stage:<10} {one.id}: {one.seq_length} tokens, {one.cluster}"
+            f"{f', {one.product}' if one.product else ''}"
+        )
+    for script in scripts_of(recipe.id):
+        routing = ", routing fixed" if script.fixed_routing == "yes" else ""
+        yield f"{script.kind:<11} {script.id}: scale {script.scale}, {script.cluster}{routing}"
 
 
 def _model_json(recipe: Recipe) -> dict[str, Any] | None:
@@ -131,6 +165,8 @@ def run(args: argparse.Namespace) -> int:
             "chosen": said,
             "published": row_as_json(recipe.row) if recipe.row else None,
             "recipe": dict(recipe.raw),
+            "variants": [one.as_json() for one in variants_of(recipe)],
+            "scripts": [one.as_json() for one in scripts_of(recipe.id)],
             "model_config": _model_json(recipe),
             "model_unstated": _absent_json(recipe),
         }

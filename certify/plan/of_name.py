@@ -15,6 +15,7 @@ from certify.plan.timing import Speeds
 from certify.recipes.load import load_model, load_recipe, model_keys
 from certify.recipes.names import resolve_name
 from certify.recipes.poc import find_script
+from certify.recipes.variants import find_variant
 
 if TYPE_CHECKING:
     from certify.plan.layout import Layout
@@ -52,7 +53,7 @@ def find_recipe(name: str, backend: str | None) -> tuple[Recipe, str, list[str]]
 
     A model that has no row for the backend is planned from another row of it.
     """
-    script = find_script(name)
+    script = find_script(name) or find_variant(name)
     if script is not None:
         recipe = load_recipe(script.id)
         return recipe, backend or recipe.backend, []
@@ -119,8 +120,11 @@ def question_of(
     model = architecture_of(recipe, config, kind, options.vocab)
     cluster = cluster_of(recipe, options.nodes, options.npus_per_node)
     layout, assumed = layout_of(recipe, kind, cluster)
+    if recipe.stage in ("lora", "dpo"):
+        said.append(f"planned as full training: what {recipe.stage} changes is not modelled")
     row = recipe.row
-    if row is not None and options.nodes is None and row.world_size != cluster.world_size:
+    own = recipe.kind == "row"
+    if row is not None and own and options.nodes is None and row.world_size != cluster.world_size:
         said.append(f"the list says {row.cluster}, the script {cluster.nodes} nodes of "
                     f"{cluster.npus_per_node}: planned as the script")  # fmt: skip
     device = device_of(options.chip)

@@ -16,6 +16,7 @@ from certify.recipes.names import RowMatch, near_matches, resolve_name
 from certify.recipes.poc import find_script
 from certify.recipes.rows import Branch, Row, branch_of, load_branches, load_support_list
 from certify.recipes.schema import check_recipe
+from certify.recipes.variants import find_variant
 from matrices import files
 
 if TYPE_CHECKING:
@@ -215,12 +216,12 @@ def recipe_from_dict(raw: Mapping[str, Any], where: str, row: Row | None = None)
 
 
 def load_recipe(recipe_id: str) -> Recipe:
-    """The recipe with this id, of a row or of a script under tests/poc.
+    """The recipe with this id: of a row, of a variant, or of a script under tests/poc.
 
     Use `resolve_name` for short names.
     Raises UsageError with near matches when there is none.
     """
-    script = find_script(recipe_id)
+    script = find_script(recipe_id) or find_variant(recipe_id)
     name = f"recipes/{script.path_id if script else recipe_id}.toml"
     try:
         raw = files.read_toml(name)

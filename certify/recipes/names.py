@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 
 from certify.errors import UsageError
+from certify.recipes.poc import list_scripts
 from certify.recipes.rows import Row, load_support_list
+from certify.recipes.variants import list_variants
 
 _HINT = "certify recipes list"
 # Words that mark a name as the business of a sister project of upstream, and that project.
@@ -50,6 +52,9 @@ def near_matches(name: str, count: int = 5) -> list[str]:
         "-".join(row.tokens[:length]) for row in rows for length in range(2, len(row.tokens) + 1)
     )
     close = get_close_matches(wanted, forms, n=count, cutoff=0.6)
+    scripts = [one.id for one in (*list_variants(), *list_scripts())]
+    inside += [script for script in scripts if wanted in script]
+    close += get_close_matches(wanted, scripts, n=count, cutoff=0.8)
     return list(dict.fromkeys(inside + close))[:count]
 
 

@@ -16,8 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+class Listed:
+    """What a line of a table of scripts can be asked; subclasses hold the columns."""
+
+    id: str
+    row: str
+
+    def fits(self, wanted: Mapping[str, str]) -> bool:
+        """Whether the columns are the wanted ones and id or row hold the model's name."""
+        for key, value in wanted.items():
+            if key == "model":
+                part = value.lower().replace(".", "p").replace(" ", "-")
+                if part not in self.id and part not in self.row:
+                    return False
+            elif getattr(self, key) != value:
+                return False
+        return True
+
+    def cells(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """The named columns for a table, a hyphen where one is empty."""
+        return tuple(getattr(self, column) or "-" for column in columns)
+
+
 @dataclass(frozen=True)
-class PocScript:
+class PocScript(Listed):
     """One line of ``matrices/poc.tsv``.
 
     row: the id of the published row it belongs to, empty for a model that is not listed.
@@ -39,19 +61,6 @@ class PocScript:
     def path_id(self) -> str:
         """The name of the recipe file under ``matrices/recipes``."""
         return f"poc/{self.id}"
-
-    def fits(self, wanted: Mapping[str, str]) -> bool:
-        """Whether backend, product and cluster are the wanted ones and the id holds the model."""
-        for key, value in wanted.items():
-            if key == "model":
-                if value.lower() not in self.id and value.lower() not in self.row:
-                    return False
-            elif getattr(self, key) != value:
-                return False
-        return True
-
-    def cells(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(getattr(self, column) or "-" for column in columns)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -81,3 +90,8 @@ def list_scripts(kind: str | None = None) -> list[PocScript]:
 def find_script(name: str) -> PocScript | None:
     """The script with exactly this id."""
     return next((script for script in _scripts() if script.id == name), None)
+
+
+def scripts_of(row_id: str) -> list[PocScript]:
+    """The scripts that measure the model of a row."""
+    return [script for script in _scripts() if script.row == row_id]

@@ -7,16 +7,19 @@ out of maintenance and the Legacy backend last. The support list assumes 64 GB a
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from certify.recipes.variants import variants_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
     from certify.recipes.load import Recipe
     from certify.recipes.rows import Branch, Row
+    from certify.recipes.variants import Variant
 
 # The memory of an NPU that the support list assumes, MB.
 LIST_MEMORY_MB = 65536
@@ -30,12 +33,11 @@ REASONS = {
     "cluster": "more NPUs needed than this cluster has",
     "node": "more NPUs needed in one node",
     "memory": "more memory needed an NPU",
+    "plan": "not by the memory plan",
     "same-script": "the same script as a row above",
 }
 # Differences between list and script that matter to whoever chooses.
 _FIELDS = ("cluster", "seq_length", "backend")
-_LENGTH = re.compile(r"_(\d+)k(?=[_.])", re.I)
-_PRODUCT = re.compile(r"_(A[235])(?=[_.])")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Offer:
     """One script of one row, and what it needs.
 
     nodes, npus_per_node: the larger of list and script, as a smaller cluster fails with one of
-    them. from_name: length or product was read from the name of a variant script.
+    them (a variant needs what its own script says). recipe: the id of the recipe that is offered.
     """
 
     row: Row
@@ -76,7 +78,7 @@ class Offer:
     seq_length: int
     nodes: int
     npus_per_node: int
-    from_name: bool = False
+    recipe: str = ""
     differs: tuple[str, ...] = ()
 
     @property
@@ -86,10 +88,17 @@ class Offer:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an offer does not fit. code: a key of `REASONS` or ``plan``; detail: in a few words."""
+    """Why an offer does not fit. code: a key of `REASONS`; detail: in a few words."""
 
     code: str
     detail: str
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a fit check says of an offer that it does not speak against."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -124,11 +133,14 @@ class Recommendation:
     refused: tuple[Refused, ...]
 
 
-def published_fit(_offer: Offer, wanted: Wanted) -> Reason | None:
+Fits = Callable[["Offer", "Wanted"], "Reason | Remark | None"]
+
+
+def published_fit(_offer: Offer, wanted: Wanted) -> Reason | Remark | None:
     """Does the memory of one NPU carry the offer, by the list's own minimum of 64 GB?
 
-    This is the place of a fit check by a memory plan: any function of this signature can be
-    given to `recommend`. It answers None where nothing speaks against the offer.
+    The place of a fit check by a memory plan (`certify.recipes.fit`): any function of this
+    signature can be given to `recommend`. None or a remark: nothing speaks against the offer.
     """
     if wanted.memory_mb is None or wanted.memory_mb >= LIST_MEMORY_MB:
         return None
@@ -156,30 +168,33 @@ def offers_of(row: Row, recipe: Recipe, stage: str) -> list[Offer]:
         seq_length=row.seq_length,
         nodes=nodes,
         npus_per_node=npus,
+        recipe=recipe.id,
         differs=differs,
     )
     found = [own] if recipe.stage == wanted else []
-    if wanted == "pretrain":
-        return found  # other pretraining scripts of the folder are those of other rows
-    folder = own.script.rpartition("/")[0]
-    for name in recipe.raw.get("variants", {}).get(wanted, ()):
-        length, product = _LENGTH.search(name), _PRODUCT.search(name)
-        variant = replace(
-            own,
-            script=f"{folder}/{name}",
-            product=product.group(1) if product else row.product,
-            seq_length=int(length.group(1)) * 1024 if length else row.seq_length,
-            from_name=bool(length or product),
-            differs=(),
-        )
-        found.append(variant)
-    return found
+    # Other pretraining scripts of the folder are those of other rows.
+    return found + [_offer(row, stage, one) for one in variants_of(recipe) if one.stage == wanted]
+
+
+def _offer(row: Row, stage: str, variant: Variant) -> Offer:
+    nodes, npus = (int(part) for part in variant.cluster.split("x"))
+    return Offer(
+        row=row,
+        stage=stage,
+        script=variant.path,
+        branch=variant.branch,
+        product=variant.product or row.product,
+        seq_length=int(variant.seq_length),
+        nodes=nodes,
+        npus_per_node=npus,
+        recipe=variant.id,
+    )
 
 
 def reasons_against(
-    offer: Offer, wanted: Wanted, fits: Callable[[Offer, Wanted], Reason | None]
-) -> tuple[Reason, ...]:
-    """Everything that keeps an offer from fitting; empty when it fits."""
+    offer: Offer, wanted: Wanted, fits: Fits
+) -> tuple[tuple[Reason, ...], tuple[str, ...]]:
+    """Everything that keeps an offer from fitting, empty when it fits; what else is to be said."""
     found = []
     if offer.product not in ("", wanted.product):
         found.append(Reason("product", offer.product))
@@ -189,9 +204,12 @@ def reasons_against(
         found.append(Reason("cluster", f"{offer.nodes}x{offer.npus_per_node}"))
     elif offer.npus_per_node > wanted.npus_per_node:
         found.append(Reason("node", f"{offer.nodes}x{offer.npus_per_node}"))
-    if not found and (reason := fits(offer, wanted)):
-        found.append(reason)
-    return tuple(found)
+    if found:
+        return tuple(found), ()
+    answer = fits(offer, wanted)
+    if isinstance(answer, Reason):
+        return (answer,), ()
+    return (), (answer.text,) if answer else ()
 
 
 def _notes(offer: Offer, wanted: Wanted) -> tuple[str, ...]:
@@ -202,8 +220,6 @@ def _notes(offer: Offer, wanted: Wanted) -> tuple[str, ...]:
         notes.append(f"made for {offer.seq_length // 1024}k, longer than asked")
     if offer.world_size < wanted.world_size:
         notes.append(f"made for {offer.world_size} of the {wanted.world_size} NPUs")
-    if offer.from_name:
-        notes.append("length and product by the script's name, cluster by its row")
     return tuple(notes)
 
 
@@ -230,7 +246,7 @@ def recommend(
     offers: Mapping[Row, Sequence[Offer]],
     branches: Mapping[str, Branch],
     today: date,
-    fits: Callable[[Offer, Wanted], Reason | None] = published_fit,
+    fits: Fits = published_fit,
 ) -> Recommendation:
     """Rank the rows that fit, one script each, and say what speaks against the others.
 
@@ -238,17 +254,17 @@ def recommend(
     """
     fitting, refused = [], []
     for row, scripts in offers.items():
-        judged = [(reasons_against(offer, wanted, fits), offer) for offer in scripts]
+        judged = [(*reasons_against(offer, wanted, fits), offer) for offer in scripts]
         retired_on = branches[row.supported_until].retired_on(today)
         good = [
-            Suggestion(offer, retired_on, _notes(offer, wanted))
-            for reasons, offer in judged
+            Suggestion(offer, retired_on, (*_notes(offer, wanted), *remarks))
+            for reasons, remarks, offer in judged
             if not reasons
         ]
         if good:
             fitting.append(min(good, key=lambda one: _rank(one, wanted)))
         elif judged:
-            refused.append(Refused(row, min((r for r, _ in judged), key=len)))
+            refused.append(Refused(row, min((reasons for reasons, _, _ in judged), key=len)))
         else:
             refused.append(Refused(row, (Reason("stage", row.backend),)))
     fitting.sort(key=lambda one: _rank(one, wanted))

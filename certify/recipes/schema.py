@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA = "certify.recipe/1"
-KINDS = ("row", "performance", "accuracy", "script")
+KINDS = ("row", "variant", "performance", "accuracy", "script")
 BACKENDS = ("legacy", "mcore", "fsdp2", "mindspore")
 STAGES = ("pretrain", "tune", "lora", "dpo")
 

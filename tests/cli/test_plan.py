@@ -50,11 +50,11 @@ def test_the_exact_chip_decides(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_missing_fact(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "aquila-7b")
+    code, out, err = call(capsys, "internlm-65b")
     assert (code, out) == (3, "")
     assert "vocabulary size" in err
     assert err.endswith("hint: --vocab ROWS\n")
-    assert call(capsys, "aquila-7b", "--vocab", "100008")[0] == 0
+    assert call(capsys, "internlm-65b", "--vocab", "100008")[0] == 0
 
 
 def test_the_time_bound_needs_speeds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -205,21 +204,15 @@ def test_without_the_extra_import_says_how_to_get_it(
     assert 'pip install "ascend-certify[import]"' in err
 
 
-def test_list_is_fast_and_imports_nothing_heavy() -> None:
+def test_list_imports_nothing_heavy() -> None:
     code = (
-        "import sys, time; t = time.perf_counter()\n"
+        "import sys\n"
         "from certify.cli import main\n"
         "main(['recipes', 'list'])\n"
-        "print(time.perf_counter() - t, [m for m in ('torch', 'numpy', 'yaml', 'tree_sitter')"
-        " if m in sys.modules])\n"
+        "heavy = ('torch', 'numpy', 'yaml', 'tree_sitter', 'certify.plan', 'difflib')\n"
+        "print([m for m in heavy if m in sys.modules])\n"
     )
-    times = []
-    for _ in range(3):
-        result = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        seconds, _, modules = result.stdout.splitlines()[-1].partition(" ")
-        assert modules == "[]"
-        times.append(float(seconds))
-        time.sleep(0.01)
-    assert min(times) < 0.15
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"

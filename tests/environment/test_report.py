@@ -428,3 +428,24 @@ def test_the_tag_of_an_image_is_no_version_of_its_application() -> None:
     assert found["image_product"][0].version == "A2"
     beside = read_report("image quay.io/ascend/verl:verl-8.5.0-a3-py3.11 with verl 0.7.0")
     assert beside.components["verl"][0].version == "0.7.0"
+
+
+def test_small_files_of_packages_and_of_the_firmware_tool() -> None:
+    git = "d99d6cda" + "0" * 32
+    own = seen(read_report(f"__version__ = '2.7.1.post4'\ngit_version = '{git}'\n"))
+    assert (own["torch_npu"], own["torch_npu_git"]) == ("2.7.1.post4", git)
+    torch = seen(read_report(
+        "from typing import Optional\n__version__ = '2.7.1+cpu'\ndebug = False\n"
+        f"cuda: Optional[str] = None\ngit_version = '{git}'\n"
+    ))  # fmt: skip
+    assert torch["torch"] == "2.7.1+cpu"
+    assert "torch_npu" not in torch
+    wheel = seen(read_report("Wheel-Version: 1.0\nTag: cp310-cp310-manylinux_2_28_aarch64\n"))
+    assert (wheel["python"], wheel["arch"]) == ("3.10", "aarch64")
+    tool = read_report(
+        "Get component version(7.5.0.2.220) succeed for deviceId(0), componentType(0).\n"
+        '        {"device_id":0, "component":nve, "version":7.5.0.2.220}\n'
+    )
+    assert [f.version for f in tool.components["firmware"]] == ["7.5.0.2.220"]
+    entry = seen(read_report("[torch.backends]\ntorch_npu = torch_npu:_autoload\n"))
+    assert entry["torch_npu_present"] == "yes"

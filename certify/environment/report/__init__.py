@@ -27,6 +27,12 @@ from certify.environment.report.environment_dumps import (
 from certify.environment.report.html_tables import HTML
 from certify.environment.report.packages import PIP_FREEZE, PIP_LIST, PIP_SHOW, add_package
 from certify.environment.report.shell import DOCKER_RUN, VARIABLES, read_permissions
+from certify.environment.report.small_files import (
+    ENTRY_POINT,
+    UPGRADE_TOOL,
+    VERSION_PY,
+    WHEEL,
+)
 from certify.environment.report.tables import LSPCI, NPU_SMI_BOARD, NPU_SMI_MAP, NPU_SMI_TABLE
 from certify.environment.report.text import clean, decode, looks_binary, take_lines
 from certify.environment.symptoms import find_symptoms
@@ -48,6 +54,10 @@ FORMATS: dict[str, Format] = {
     "CANN or driver version file": CANN_INFO,
     "NNAL version.info": NNAL_INFO,
     "os-release": OS_RELEASE,
+    "firmware tool": UPGRADE_TOOL,
+    "WHEEL": WHEEL,
+    "version.py": VERSION_PY,
+    "entry points": ENTRY_POINT,
     "docker run": DOCKER_RUN,
     "environment variables": VARIABLES,
     "verl diagnose": VERL_DIAGNOSE,

@@ -6,9 +6,9 @@ two the newer one knows the older one: it is enough that one of them names the o
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from certify.light import lazy
 from certify.resolver.findings import ERROR, WARNING, Finding
 from certify.versions import parse
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from certify.resolver.facts import Facts
 
-_RANGE = re.compile(r"\[\s*([\w.]{1,40}?)\s*,\s*([\w.]{1,40}?)\s*\]")
+_RANGE = lazy(r"\[\s*([\w.]{1,40}?)\s*,\s*([\w.]{1,40}?)\s*\]")
 
 
 def check(facts: Facts) -> Iterable[Finding]:

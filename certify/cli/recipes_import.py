@@ -12,7 +12,7 @@ from certify.errors import EXIT_FAIL, EXIT_PASS, UsageError
 from certify.recipes.importers import Imported, import_file
 from certify.recipes.importers.support_list import compare, read_list
 from certify.recipes.importers.text import find_root, read_source
-from certify.recipes.rows import load_support_list
+from certify.recipes.rows import OUR_LANGUAGE, load_support_list
 from certify.recipes.schema import check_recipe
 from certify.recipes.toml_text import dumps
 
@@ -45,12 +45,18 @@ def _import_list(path: Path, args: argparse.Namespace) -> int:
         print(json.dumps({
             "schema": SCHEMA,
             "language": document.language,
+            "compared_with": OUR_LANGUAGE,
             "rows": [{"line": row.line, **row.fields} for row in document.rows],
             "problems": [{"line": line, "message": text} for line, text in document.problems],
             "changes": [vars(change) for change in changes],
         }, ensure_ascii=False))  # fmt: skip
         return EXIT_PASS
     print(f"{path}: {len(document.rows)} rows, {document.language}")
+    if document.language != OUR_LANGUAGE:
+        print(
+            "our list was read from upstream's Chinese document:"
+            " what follows may be a difference between the languages"
+        )
     for line, text in document.problems:
         print(f"{path}:{line}: {text}")
     for change in changes:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from certify import __version__
 from certify.cli.recipes import SCHEMA
@@ -67,6 +68,7 @@ def _collect(targets: list[str]) -> tuple[list[Finding], int]:
     from certify.recipes.lint import lint_recipe
     from certify.recipes.load import load_support_list, resolve_name
     from certify.recipes.poc import find_script
+    from certify.recipes.variants import find_variant
 
     if not targets:
         targets = [row.id for row in load_support_list()]
@@ -78,10 +80,16 @@ def _collect(targets: list[str]) -> tuple[list[Finding], int]:
             findings += found
             count += number
         else:
-            recipe_id = target if find_script(target) else resolve_name(target).row.id
+            own = find_script(target) or find_variant(target)
+            recipe_id = own.id if own else resolve_name(target).row.id
             findings += lint_recipe(recipe_id)
             count += 1
     return findings, count
+
+
+def _uri(file: str) -> str:
+    """A file as SARIF wants it: a URI reference, absolute ones with their scheme."""
+    return Path(file).as_uri() if Path(file).is_absolute() else quote(file, safe="/@:+,=~!$&'()*;")
 
 
 def sarif(findings: list[Finding]) -> dict[str, Any]:
@@ -106,7 +114,7 @@ def sarif(findings: list[Finding]) -> dict[str, Any]:
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": finding.file},
+                        "artifactLocation": {"uri": _uri(finding.file)},
                         "region": {"startLine": finding.line},
                     }
                 }

@@ -20,7 +20,7 @@ _ELSEWHERE = {
     "MindSpeed-MM": ("multimodal models are", frozenset((
         "asr", "clip", "cogvideo", "cogvideox", "diffusion", "flux", "hunyuanvideo", "internvl",
         "llava", "minicpmv", "mm", "multimodal", "omni", "opensora", "opensoraplan", "qihoo",
-        "sd3", "sdxl", "sora", "tts", "vit", "vl", "vlm", "wan", "whisper",
+        "sd3", "sdxl", "sora", "tts", "video", "vit", "vl", "vlm", "wan", "whisper",
     ))),
 }
 # fmt: on
@@ -59,8 +59,10 @@ def near_matches(name: str, count: int = 5) -> list[str]:
 
 
 def _refuse_elsewhere(name: str) -> None:
+    # A name with its version belongs where the name does: internvl3, cogvideox1p5, wan2p1.
+    given = {form for word in _words(name) for form in (word, re.sub(r"[\dp]+[a-z]?$", "", word))}
     for project, (what, words) in _ELSEWHERE.items():
-        if words & set(_words(name)):
+        if words & given:
             raise UsageError(
                 f"no recipe named {name!r}: {what} the business of {project}",
                 where="matrices/support_list.tsv",

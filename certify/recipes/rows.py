@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # The folder of the list in upstream's repository, to which relative links refer.
 LIST_PATH = "docs/zh/pytorch/models/supported_models.md"
+# The language of the document that matrices/support_list.tsv was read from.
+OUR_LANGUAGE = "zh"
 _TREE = re.compile(r"/tree/([^/]+)/(.+)$")
 
 

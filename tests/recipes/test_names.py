@@ -53,6 +53,9 @@ def test_a_row_listed_under_another_backend_than_its_script_says_so() -> None:
         ("", None, ["no recipe named ''"]),
         ("grpo-qwen25", None, ["MindSpeed-RL"]),
         ("qwen2.5-vl-7b", None, ["MindSpeed-MM"]),
+        ("internvl3", None, ["MindSpeed-MM"]),
+        ("wan2.1", None, ["MindSpeed-MM"]),
+        ("ppo2-llama", None, ["MindSpeed-RL"]),
     ],
 )
 def test_other_names_say_what_there_is(name: str, backend: str | None, parts: list[str]) -> None:

@@ -77,7 +77,7 @@ def lint_recipe(recipe_id: str) -> list[Finding]:
     from matrices import files
 
     recipe = load_recipe(recipe_id)
-    folder = "" if recipe.kind == "row" else "poc/"
+    folder = {"row": "", "variant": "variants/"}.get(recipe.kind, "poc/")
     name = f"recipes/{folder}{recipe.id}.toml"
     return lint_raw(dict(recipe.raw), files.read_text(name), f"matrices/{name}")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from certify.recipes.lint.context import Context, Hit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from certify.recipes.rows import Row
 
 _SEQUENCE = re.compile(r"_(\d+)k(?=[_.])", re.IGNORECASE)
 _DEVICES = re.compile(r"_(\d+)(?:p|die)(?=[_.])", re.IGNORECASE)
@@ -41,6 +44,30 @@ def differences(c: Context) -> Iterator[Hit]:
     for one in c.raw.get("differences", ()):
         found = f"published {one['published']}, script {one['script']}"
         yield Hit(one["rule"], found, "differences")
+
+
+@lru_cache(maxsize=1)
+def _rows_by_script() -> dict[str, Row]:
+    """Path of a published row's script -> the row."""
+    from certify.recipes.load import load_recipe, load_support_list
+
+    return {load_recipe(row.id).source.path: row for row in load_support_list()}
+
+
+def against_the_list(c: Context) -> Iterator[Hit]:
+    """N04 to N06 for a script that was read now: the published row whose script it is."""
+    row = _rows_by_script().get(c.raw["source"]["path"]) if c.imported is not None else None
+    if row is None:
+        return
+    nodes, npus = c.get("cluster.nodes"), c.get("cluster.npus_per_node")
+    if nodes and npus and (nodes, npus) != (row.nodes, row.npus_per_node):
+        found = f"published {row.cluster}, script {nodes}x{npus}"
+        yield Hit("N04", found, "cluster.npus_per_node")
+    seq = c.get("training.seq_length")
+    if seq and seq != row.seq_length:
+        yield Hit("N05", f"published {row.seq}, script {seq}", "training.seq_length")
+    if c.raw["backend"] != row.backend:
+        yield Hit("N06", f"published {row.backend_published}, script {c.raw['backend']}")
 
 
 def _attention(c: Context) -> int | None:
@@ -117,4 +144,4 @@ def parameters(c: Context) -> Iterator[Hit]:
         yield Hit("N09", found, "model.layers")
 
 
-CHECKS = (file_name, differences, parameters)
+CHECKS = (file_name, differences, against_the_list, parameters)

@@ -10,7 +10,7 @@ import pytest
 from certify.cli.recipes_lint import sarif
 from certify.recipes.lint import Finding, lint_path, lint_recipe
 from certify.recipes.lint.rules import RULES
-from certify.recipes.load import load_support_list
+from certify.recipes.load import load_recipe, load_support_list
 from tests.recipes import scripts
 from tests.recipes.importers.test_import import FSDP2, MCORE
 
@@ -252,3 +252,28 @@ def test_sarif_names_rules_levels_and_places() -> None:
     assert [result["level"] for result in run["results"]] == ["error", "note"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "a.sh"}, "region": {"startLine": 3}}
+
+
+def test_a_script_read_now_is_compared_with_the_list(tmp_path: Path) -> None:
+    """The path is that of a published row (1x8, 4k), so its cluster and length count."""
+    path = tmp_path / load_recipe("qwen3-8b-4k-mcore").source.path
+    path.parent.mkdir(parents=True)
+    path.write_text(scripts.MEGATRON.replace("SEQ=4096", "SEQ=8192"))
+    _, found = lint_path(path)
+    listed = {one.rule: one.found for one in found if one.rule in ("N04", "N05", "N06")}
+    assert listed == {
+        "N04": "published 1x8, script 2x8",
+        "N05": "published 4k, script 8192",
+    }
+    other = path.with_name("other.sh")
+    other.write_text(path.read_text())
+    _, found = lint_path(other)
+    assert not {one.rule for one in found} & {"N04", "N05", "N06"}
+
+
+def test_a_variant_is_linted_with_what_its_script_was_found_to_do() -> None:
+    found = lint_recipe("tune-qwen3-235b-a22b-32k-lora-pack-a2")
+    path = load_recipe("tune-qwen3-235b-a22b-32k-lora-pack-a2").source.path
+    places = [(one.rule, one.line) for one in found if one.recorded]
+    assert places == [("S14", 169), ("S15", 182)]
+    assert {one.file for one in found if one.recorded} == {f"{path}@c77308a14bfc"}

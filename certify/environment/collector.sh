@@ -122,7 +122,14 @@ print("\n".join(p + "/lib/" + v + "/" + k for p in (sys.prefix, "/usr/local") fo
 fi
 
 section checkouts
-for entry in $(printf '%s' "$PYTHONPATH" | tr ':' ' ') MindSpeed-LLM MindSpeed Megatron-LM FSDPTurbo; do
+# Where editable installs lie: their number in the list above names no branch.
+editable=$(printf '%s\n' "$sites" | sort -u | while read -r site; do
+    for direct in "$site"/[Mm]ind[Ss]peed*.dist-info/direct_url.json \
+        "$site"/[Mm]egatron*.dist-info/direct_url.json; do
+        [ -r "$direct" ] && sed -n 's#.*"url": *"file://\([^"]*\)".*#\1#p' "$direct"
+    done
+done)
+for entry in $(printf '%s' "$PYTHONPATH" | tr ':' ' ') $editable MindSpeed-LLM MindSpeed Megatron-LM FSDPTurbo; do
     top=$entry
     for level in 1 2 3; do
         if [ -e "$top/.git" ]; then

@@ -102,3 +102,22 @@ def test_it_tells_whether_the_operators_are_there(tmp_path: Path, ops: bool) -> 
     chips = [f.version for f in stack.components.get("cann_ops_chips", ())]
     assert chips == (["ascend910b"] if ops else [])
     assert stack.components["collected_view"][0].version in ("host", "container")
+
+
+def test_an_editable_mindspeed_is_followed_to_its_branch(tmp_path: Path) -> None:
+    site = tmp_path / "lib/python3.10/site-packages"
+    info = site / "mindspeed-0.12.1.dist-info"
+    info.mkdir(parents=True)
+    top = tmp_path / "src/MindSpeed-LLM/MindSpeed"
+    (info / "direct_url.json").write_text(
+        f'{{"url": "file://{top}", "dir_info": {{"editable": true}}}}'
+    )
+    (top / ".git").mkdir(parents=True)
+    (top / ".git/HEAD").write_text("ref: refs/heads/2.3.0_core_r0.12.1\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n[ "$1" = -V ] && echo "Python 3.10.12" || echo {site}\n')
+    python.chmod(0o755)
+    stack = read_report(collect("sh", tmp_path, PYTHON=str(python)))
+    found = {f.version for f in stack.components["mindspeed_core"]}
+    assert "2.3.0_core_r0.12.1" in found
+    assert "mindspeed_llm" not in stack.components

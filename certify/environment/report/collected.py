@@ -99,11 +99,10 @@ def _checkouts(block: Block, out: StackBuilder) -> None:
         if match is None:
             continue
         path, head = match.groups()
-        names = {part.lower() for part in path.split("/")}
-        for name, component in _TREES.items():
-            if name in names:
-                version = f"commit {head[:12]}" if _COMMIT.fullmatch(head) else head
-                out.add(component, version, block.source(offset), "stated", path=path)
+        parts = [part.lower() for part in path.split("/") if part.lower() in _TREES]
+        if parts:
+            version = f"commit {head[:12]}" if _COMMIT.fullmatch(head) else head
+            out.add(_TREES[parts[-1]], version, block.source(offset), "stated", path=path)
 
 
 def _read_abi(block: Block, out: StackBuilder) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from certify.errors import CannotJudgeError, UsageError
 from certify.resolver.claims import claims_of
 from certify.resolver.model import Context
+from certify.resolver.view import line_of_number
 from certify.versions import SpecError, from_free_text, parse, parse_spec
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def versions_of(words: Iterable[str], matrix: Matrix, option: str) -> dict[str, 
 
 def _spelled(matrix: Matrix, key: str, value: str, option: str) -> str:
     family = matrix.family(key)
+    value = line_of_number(family, value)
     if key == "firmware":
         release = parse("hdk", value)
         family = "hdk" if release is not None and _named_as_hdk(release) else family

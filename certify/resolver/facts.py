@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from certify.light import lazy
 from certify.resolver.model import Context
+from certify.resolver.view import MEGATRON_LINE
 from certify.versions import from_free_text, parse, release
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ _NPU_COMPONENTS = (
     "torch_npu", "cann", "driver", "triton_ascend", "mindspeed_core", "mindspeed_llm", "nnal",
     "vllm_ascend", "cann_ops", "device_nodes", "atb_abi", "torch_npu_present", "firmware",
 )  # fmt: skip
-_MEGATRON_LINE = lazy(r"^0\.\d+(?:\.\d+)?$")
 # What metadata of a development tree says, whichever the branch.
 _DEVELOPED = lazy(r"^\d+(?:\.\d+)*\.?dev\d*$")
 # Megatron's tag, where people mean the MindSpeed that is built for it.
@@ -66,7 +66,7 @@ class Facts:
             text = found.version
             if text in ("unknown", ""):
                 continue
-            if row is not None and row["family"] == "branch" and _MEGATRON_LINE.match(text):
+            if row is not None and row["family"] == "branch" and MEGATRON_LINE.match(text):
                 # MindSpeed's metadata and readers of it name the Megatron line, not a release.
                 numbers.append(text)
                 continue
@@ -111,7 +111,7 @@ class Facts:
         row = self.matrix.components.get(name)
         if row is None or row["family"] != "branch" or name in self.from_metadata:
             return sightings
-        return tuple(found for found in sightings if not _MEGATRON_LINE.match(found.version))
+        return tuple(found for found in sightings if not MEGATRON_LINE.match(found.version))
 
     def seen(self, name: str) -> bool:
         """Whether the component was sighted at all, readable or not."""

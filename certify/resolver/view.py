@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from certify.light import lazy
 from certify.resolver.model import Context
 from certify.versions import from_free_text, parse
 
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
     from matrices.load import Matrix
 
 _ARCHES = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64"}
+
+
+# The number that pip shows of MindSpeed: that of a Megatron line.
+MEGATRON_LINE = lazy(r"^0\.\d+(?:\.\d+)?$")
+
+
+def line_of_number(family: str, text: str) -> str:
+    """A version of a branch family; the number of a Megatron line as the line, ``core_r0.12.1``,
+    since it names no release. Everything else stays as it is."""
+    return f"core_r{text}" if family == "branch" and MEGATRON_LINE.match(text) else text
 
 
 def have_of(stack: Stack, matrix: Matrix) -> dict[str, str]:
@@ -25,6 +36,7 @@ def have_of(stack: Stack, matrix: Matrix) -> dict[str, str]:
             continue
         raw = sightings[0].version
         family = matrix.family(key)
+        raw = line_of_number(family, raw)
         if parse(family, raw) is None:
             normal = from_free_text(family, raw)
             raw = normal.raw if normal is not None else raw

@@ -208,3 +208,26 @@ def test_start_stays_light() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stderr.strip() == "[]"
+
+
+def test_pips_number_of_mindspeed_is_read_as_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = document(
+        capsys, "--have", "mindspeed_core=0.12.1", "mindspeed_llm=26.1.0", "cann=9.1.0"
+    )
+    (pair,) = [p for p in answer["pairs"] if p["components"] == ["mindspeed_llm", "mindspeed_core"]]
+    assert (pair["status"], pair["found"]["mindspeed_core"]) == ("undeclared", "core_r0.12.1")
+    targets = {c["component"]: c["target"] for c in answer["resolution"]["changes"]}
+    assert targets == {"mindspeed_core": "26.1.0_core_r0.12.1"}
+    assert code == 0
+
+
+def test_of_equal_changes_the_one_that_leaves_nothing_undeclared(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, answer = document(
+        capsys, "--have", "mindspeed_llm=26.0.0", "transformers=4.50.0", "torch=2.7.1",
+        "--product", "A2", "--for", "qwen3-235b", "--backend", "mcore",
+    )  # fmt: skip
+    (change,) = answer["resolution"]["changes"]
+    assert (change["component"], change["target"]) == ("transformers", "4.57.1")
+    assert answer["resolution"]["level"] == "compatible"

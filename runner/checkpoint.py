@@ -21,7 +21,7 @@ from certify.errors import CertifyError, InfrastructureError, UsageError
 from runner import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from runner.digests import TrainingState
@@ -49,9 +49,11 @@ def _blob(data: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
-def _tensors(shards: list[Shard], optimizer: Any) -> dict[str, Any]:
+def _tensors(
+    shards: list[Shard], optimizer: Any, buffers: Mapping[str, torch.Tensor]
+) -> dict[str, Any]:
     """The views that are saved from and loaded into; they share the storage of training."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {f"buffers.{name}": value for name, value in buffers.items()}
     for shard in shards:
         moments = optimizer.state[shard.local]
         found[f"params.{shard.name}"] = shard.as_dtensor(shard.local.detach())
@@ -103,7 +105,7 @@ def save(folder: Path, state: TrainingState, step: int, run_id: str) -> None:
         "next_batch": state.next_batch,
         "rate": float(state.optimizer.param_groups[0]["lr"]).hex(),
     }
-    entries = _tensors(state.shards, state.optimizer)
+    entries = _tensors(state.shards, state.optimizer, state.buffers)
     entries[_rank_key(rank, "rng")] = _blob(state.rng())
     entries[_rank_key(rank, "trainer")] = _blob(json.dumps(trainer).encode())
     try:
@@ -133,7 +135,13 @@ def _make_moments(shards: list[Shard], optimizer: Any) -> None:
         }
 
 
-def load(folder: Path, shards: list[Shard], optimizer: Any, verify: bool = True) -> Loaded:
+def load(
+    folder: Path,
+    shards: list[Shard],
+    optimizer: Any,
+    verify: bool = True,
+    buffers: Mapping[str, torch.Tensor] | None = None,
+) -> Loaded:
     """Load a committed checkpoint into the live parameters and optimizer (collective).
 
     verify: check every file against the manifest first. Random states are returned, not
@@ -146,7 +154,7 @@ def load(folder: Path, shards: list[Shard], optimizer: Any, verify: bool = True)
 
     _on_rank_0(check, "read a checkpoint", folder)
     _make_moments(shards, optimizer)
-    entries = _tensors(shards, optimizer)
+    entries = _tensors(shards, optimizer, buffers or {})
     rank = dist.get_rank()
     try:
         known = dcp.FileSystemReader(str(folder)).read_metadata().state_dict_metadata

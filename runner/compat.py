@@ -40,6 +40,17 @@ def choose_experts_implementation(config: Any, model_class: Any) -> None:
         config._experts_implementation = "grouped_mm" if has_kernel else "eager"
 
 
+def attention_of(model_class: Any, wanted: str) -> str:
+    """The attention implementation that a stock class is built with.
+
+    Some families (attention sinks, soft-capped scores) have no sdpa form: they get ``eager``, the
+    plain formula. What a model really uses is recorded.
+    """
+    if wanted == "sdpa" and not getattr(model_class, "_supports_sdpa", True):
+        return "eager"
+    return wanted
+
+
 def router_recorders(model: nn.Module) -> list[Any]:
     """What a stock class says about which of its modules emit router logits; empty for dense.
 
@@ -62,3 +73,9 @@ def to_published_names(model: Any, tensors: dict[str, torch.Tensor]) -> dict[str
         return tensors
     found: dict[str, torch.Tensor] = revert_weight_conversion(model, tensors)
     return found
+
+
+def model_class(model: Any) -> type[Any]:
+    """The stock class of a model: fully_shard puts one of its own in front of it."""
+    kinds = [kind for kind in type(model).__mro__ if kind.__module__.startswith("transformers")]
+    return kinds[0] if kinds else type(model)

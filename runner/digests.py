@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from runner.names import Names
     from runner.parallel.shards import Shard
+
+
+# The end of the names of the buffers that a router's choice adds to its scores.
+CHOICE_BIAS = "bias"
 
 
 def digest_of(tensor: torch.Tensor) -> str:
@@ -76,10 +80,20 @@ class TrainingState:
     optimizer: Any
     next_batch: int
     rng: Callable[[], bytes]
+    # Persistent buffers by name; equal on every rank.
+    buffers: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def digests(self) -> dict[str, str]:
-        """Part -> digest, as in `records.State` (collective). Moments once they exist."""
-        found = {"params": root_digest(canonical_digests(self.shards, self.names, _parameter))}
+        """Part -> digest, as in `records.State` (collective). Moments once they exist.
+
+        Buffers of the checkpoint count with the parameters, as in its files; the bias of routers
+        has a digest of its own beside.
+        """
+        buffers = {self.names.plain(n): digest_of(value) for n, value in self.buffers.items()}
+        parameters = canonical_digests(self.shards, self.names, _parameter)
+        found = {"params": root_digest({**parameters, **buffers})}
+        if biases := {n: d for n, d in buffers.items() if n.endswith(CHOICE_BIAS)}:
+            found["router_bias"] = root_digest(biases)
         if self.optimizer.state:
             for key in ("exp_avg", "exp_avg_sq"):
                 moments = canonical_digests(self.shards, self.names, self._moment(key))

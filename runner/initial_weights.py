@@ -101,5 +101,5 @@ def describe(folder: Path) -> tuple[str, int, int]:
     for name, array in tensors(folder):
         digests[name] = tensor_digest(str(array.dtype), array.shape, array.tobytes())
         count += array.size
-        in_matrices += array.size if array.ndim >= 2 else 0
+        in_matrices += array.size if array.ndim >= 2 and array.dtype.kind == "f" else 0
     return root_digest(digests), count, in_matrices

@@ -12,10 +12,11 @@ import torch.distributed as dist
 
 from certify.records import Step, batch_digest
 from runner import evidence, loss, optim, rng
+from runner.balance import update_biases
 from runner.collectives import gather_bytes
 from runner.digests import full_tensors
 from runner.parallel.shards import clear_gradients, collect_gradients
-from runner.routing import Routed, sets_of
+from runner.routing import sets_of
 
 if TYPE_CHECKING:
     from certify.records import Writer
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from runner.names import Names
     from runner.parallel.mesh import Meshes
     from runner.parallel.shards import Shard
-    from runner.routing import RouterTap
+    from runner.routing import Routed, RouterTap
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Trainer:
         optim.clip(self.shards, norm, self.spec.training.clip_grad)
         self.optimizer.step()
         clear_gradients(self.shards)
+        update_biases(self.tap.biases, done.routed, self.spec.training.router_bias_update_rate)
         rng.advance(self.device)
         routing_sha256 = self._log_routing(step, done.routed)
         self.device.synchronize()
@@ -192,7 +194,7 @@ class Trainer:
                 aux_sums.append(aux.detach())
             total.backward()
             sums.append(cross_entropy.detach())
-            all_routed.append([Routed(r.logits.detach(), r.ids) for r in routed])
+            all_routed.append([r.detached() for r in routed])
         dtype = self.device.sum_dtype
         aux_total = torch.stack(aux_sums).to(dtype).sum() if aux_sums else None
         return Backward(torch.stack(sums).to(dtype).sum(), aux_total, all_routed)

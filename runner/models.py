@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from certify.errors import UsageError
-from runner.compat import choose_experts_implementation
+from runner.buffers import built_twice, rebuild
+from runner.compat import attention_of, choose_experts_implementation
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,11 +27,19 @@ def build(spec: ModelSpec, hf_config: dict[str, Any]) -> nn.Module:
     model_type = str(hf_config.get("model_type"))
     try:
         config = AutoConfig.for_model(model_type, **arguments)
-        choose_experts_implementation(config, MODEL_FOR_CAUSAL_LM_MAPPING[type(config)])
-        with torch.device("meta"):
-            model: nn.Module = AutoModelForCausalLM.from_config(
-                config, attn_implementation=spec.attention, dtype=getattr(torch, spec.dtype)
-            )
+        model_class = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+        choose_experts_implementation(config, model_class)
+
+        def on_meta() -> nn.Module:
+            with torch.device("meta"):
+                model: nn.Module = AutoModelForCausalLM.from_config(
+                    config,
+                    attn_implementation=attention_of(model_class, spec.attention),
+                    dtype=getattr(torch, spec.dtype),
+                )
+            return model
+
+        model = built_twice(on_meta)
     except (ValueError, KeyError) as error:
         raise UsageError(
             f"transformers cannot build {model_type!r}: {error}",
@@ -51,6 +60,12 @@ def tied_parameters(model: nn.Module) -> dict[str, str]:
     return found
 
 
+def persistent_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Name -> live buffer, for buffers that belong to a checkpoint (a router's choice bias)."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    return {n: value for n, value in model.state_dict().items() if n not in parameters}
+
+
 def materialise(model: Any, device: torch.device) -> None:
     """Give a model on the meta device storage, and its non-persistent buffers their values.
 
@@ -65,18 +80,5 @@ def materialise(model: Any, device: torch.device) -> None:
         owner, _, key = name.rpartition(".")
         model.get_submodule(owner).register_parameter(key, model.get_parameter(first))
     for name, module in model.named_modules():
-        lost = module._non_persistent_buffers_set
-        if not lost:
-            continue
-        config = getattr(module, "config", None)
-        if config is None or any(True for _ in module.parameters(recurse=False)):
-            raise UsageError(
-                f"the buffers {', '.join(sorted(lost))} of {name} cannot be rebuilt",
-                where=f"class {type(module).__name__}",
-                expected="a module that is built from its configuration alone",
-            )
-        fresh = dict(type(module)(config).named_buffers(recurse=False))
-        for key in lost:
-            if getattr(module, key) is not None:
-                getattr(module, key).copy_(fresh[key])
+        rebuild(name, module)
     model.train()

@@ -135,6 +135,9 @@ def _read_part(shard: Shard, names: Names, weights: Weights, used: set[str]) -> 
         size = len(experts) // shard.mesh.size(i)
         experts = experts[coordinate[i] * size : (coordinate[i] + 1) * size]
     part = weights.read_memory(names, shard.name, experts)
+    if shard.is_expert and names.published(shard.name) is None:
+        # Published in one tensor for all experts.
+        part = part[experts.start : experts.stop]
     for i, placement in placements:
         if isinstance(placement, ShardDim):
             chunks = part.chunk(shard.mesh.size(i), dim=placement.dim)

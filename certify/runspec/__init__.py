@@ -5,6 +5,7 @@ type is an error naming the key. Standard library only, as `certify.records`.
 """
 
 from certify.runspec.compare import CompareSpec, read_compare_spec, write_compare_spec
+from certify.runspec.families import FamiliesSpec, read_families_spec, write_families_spec
 from certify.runspec.form import from_json, to_json
 from certify.runspec.indexed import IndexedSpec, read_indexed_spec, write_indexed_spec
 from certify.runspec.prepare import PrepareSpec, read_prepare_spec, write_prepare_spec
@@ -27,6 +28,7 @@ __all__ = [
     "CompareSpec",
     "DataSpec",
     "EvidenceSpec",
+    "FamiliesSpec",
     "IndexedSpec",
     "ModelSpec",
     "ParallelSpec",
@@ -35,11 +37,13 @@ __all__ = [
     "TrainingSpec",
     "from_json",
     "read_compare_spec",
+    "read_families_spec",
     "read_indexed_spec",
     "read_prepare_spec",
     "read_spec",
     "to_json",
     "write_compare_spec",
+    "write_families_spec",
     "write_indexed_spec",
     "write_prepare_spec",
     "write_spec",

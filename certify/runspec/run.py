@@ -75,7 +75,8 @@ class TrainingSpec:
     loss, 0 for dense models; aux_loss_formula: ``megatron`` (per layer, summed over layers,
     E / (k T^2) * sum_e n_e P_e over the T tokens of the global batch) or ``pooled``
     (transformers: layers pooled first); weight_decay applies to parameters of two or more
-    dimensions only.
+    dimensions only; router_bias_update_rate: how far the bias of a router's choice moves after
+    each step (`runner.balance`), 0 where nothing moves it.
     """
 
     steps: int
@@ -96,16 +97,19 @@ class TrainingSpec:
     optimizer: str = "adamw"
     aux_loss_coef: float = 0.0
     aux_loss_formula: str = "megatron"
+    router_bias_update_rate: float = 0.0
 
 
 @dataclass(frozen=True)
 class CheckpointSpec:
     """save_steps: steps after which a checkpoint is committed to ``checkpoints/step-000100``;
-    resume_from: a committed checkpoint folder to continue from, or None."""
+    resume_from: a committed checkpoint folder to continue from, or None; export: write the
+    trained weights as a Hugging Face folder ``export`` in the run folder at the end."""
 
     save_steps: tuple[int, ...] = ()
     resume_from: str | None = None
     keep: int = 2
+    export: bool = False
 
 
 @dataclass(frozen=True)

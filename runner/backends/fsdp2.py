@@ -16,6 +16,7 @@ from certify.errors import UsageError
 from certify.records import State
 from runner import environment, faults, loss, models, optim, rng, weights
 from runner.collectives import self_test
+from runner.compat import model_class
 from runner.data.batches import Batches
 from runner.device import Device
 from runner.digests import TrainingState
@@ -143,7 +144,8 @@ def _model_values(trainer: Trainer) -> dict[str, Any]:
     config, training = trainer.model.config, trainer.spec.training
     is_moe = bool(trainer.tap.layers)
     return {
-        "num_parameters": sum(math.prod(shard.shape) for shard in trainer.shards),
+        "num_parameters": sum(math.prod(shard.shape) for shard in trainer.shards)
+        + sum(b.numel() for b in models.persistent_buffers(trainer.model).values()),
         "num_layers": config.num_hidden_layers,
         "hidden_size": config.hidden_size,
         "vocab_size": config.vocab_size,
@@ -167,6 +169,7 @@ def _state(trainer: Trainer) -> TrainingState:
         trainer.optimizer,
         trainer.next_batch,
         partial(rng.capture, trainer.device),
+        models.persistent_buffers(trainer.model),
     )
 
 
@@ -179,7 +182,9 @@ def _load(trainer: Trainer, verify: bool = True) -> int:
     from runner import checkpoint
 
     folder = Path(str(trainer.spec.checkpoint.resume_from))
-    loaded = checkpoint.load(folder, trainer.shards, trainer.optimizer, verify)
+    loaded = checkpoint.load(
+        folder, trainer.shards, trainer.optimizer, verify, models.persistent_buffers(trainer.model)
+    )
     trainer.fault.after_load(trainer.optimizer)
     trainer.next_batch = trainer.fault.cursor(loaded.next_batch)
     if loaded.rng is not None and trainer.fault.restores_rng():
@@ -227,8 +232,21 @@ def _train(trainer: Trainer, first: int, book: Journal) -> None:
         if step in spec.checkpoint.save_steps:
             _save(trainer, step, book)
     _write_state(trainer, "end", spec.last_step, book)
+    if spec.checkpoint.export:
+        _export(trainer, book)
     if trainer.routing is not None and dist.get_rank() == 0:
         trainer.routing.write(spec.run_dir)
+
+
+def _export(trainer: Trainer, book: Journal) -> None:
+    from runner.export import export
+
+    spec, model = trainer.spec, trainer.model
+    folder = Path(spec.run_dir) / "export"
+    config = {**spec.model.hf_config, "architectures": [model_class(model).__name__]}
+    buffers = models.persistent_buffers(model)
+    export(folder, config, trainer.shards, trainer.names, buffers)
+    book.writer.event("exported", spec.last_step, folder=folder.name)
 
 
 def _drop_optimizer(trainer: Trainer) -> None:

@@ -104,6 +104,8 @@ def _shard(name: str, parameter: Any, meshes: Meshes, wrapped: Wrapped) -> Shard
 def collect_gradients(shards: list[Shard]) -> None:
     """Hand each local parameter its gradient, summed over all ranks that computed a part.
 
+    A parameter that the loss does not reach (a sparse indexer) gets zeros: it has moments and a
+    place in the checkpoint like every other, and its weight decays.
     Raises InfrastructureError when a parameter no longer has the storage it was given.
     """
     for shard in shards:
@@ -114,8 +116,9 @@ def collect_gradients(shards: list[Shard]) -> None:
                 hint="certify check-env",
             )
         gradient = shard.parameter.grad
-        shard.local.grad = None if gradient is None else local_part(gradient)
-        if shard.is_replicated and shard.local.grad is not None:
+        local = shard.local
+        local.grad = torch.zeros_like(local) if gradient is None else local_part(gradient)
+        if shard.is_replicated:
             dist.all_reduce(shard.local.grad)
 
 

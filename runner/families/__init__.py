@@ -1,0 +1,1 @@
+"""Tries model families: whether a configuration trains, resumes, exports and reloads."""

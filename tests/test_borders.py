@@ -20,6 +20,7 @@ CONTRACT = {
     "certify.records.kinds",
     "certify.runspec",
     "certify.runspec.compare",
+    "certify.runspec.families",
     "certify.runspec.form",
     "certify.runspec.plan",
     "certify.runspec.indexed",

@@ -50,6 +50,7 @@ class Facts:
         # A model that a report mentions is no requirement: only a recipe makes it one.
         self.have.pop("model_type", None)
         self.model_type = model_type
+        self.stated_product = product
         # Where no device was seen, the image's tag says what it was meant for.
         self.product = product or self.version("product") or self.version("image_product")
         self.arch = self.version("arch")
@@ -103,6 +104,10 @@ class Facts:
         """The sighting that `version` comes from (or the first one)."""
         sightings = self.stack.components.get(name, ())
         return sightings[0] if sightings else None
+
+    def known(self, name: str) -> bool:
+        """Whether a core component was seen, or was given by the user as the product can be."""
+        return name in self.have or (name == "product" and self.stated_product is not None)
 
     def statements(self, name: str) -> tuple[Found, ...]:
         """The sightings that speak of the release: numbers of MindSpeed's metadata do not, where a

@@ -128,7 +128,7 @@ def _word(facts: Facts, findings: list[Finding]) -> str:
     if any(finding.severity == ERROR for finding in findings):
         return INCOMPATIBLE
     core = CORE[facts.accelerator]
-    seen = [name for name in core if facts.version(name) is not None]
+    seen = [name for name in core if facts.known(name)]
     judged = [result for result in facts.pairs if result.rule in _BASE]
     good = [r for r in judged if r.status in (PAIR_REFERENCE, PAIR_COMPATIBLE)]
     if not judged and len(seen) < 3:
@@ -146,7 +146,7 @@ def _word(facts: Facts, findings: list[Finding]) -> str:
 
 def _missing(facts: Facts, findings: list[Finding]) -> list[Missing]:
     """Core components that were not seen, and what open findings ask for."""
-    wanted = [name for name in CORE[facts.accelerator] if facts.version(name) is None]
+    wanted = [name for name in CORE[facts.accelerator] if not facts.known(name)]
     items = [Missing(name, f"missing-{name}", COMMANDS[name]) for name in wanted]
     open_rules = {finding.rule for finding in findings if finding.severity != INFO}
     for rule, name in _ASKED.items():

@@ -118,6 +118,10 @@ def test_a_tree_is_judged_like_a_host(tmp_path: Path, capsys: pytest.CaptureFixt
     document = json.loads(capsys.readouterr().out)
     assert {f["rule"]: f["found"] for f in document["findings"] if f["severity"] != "info"} == {}
     assert document["stack"]["torch_npu"]["confidence"] == "certain"
+    # The product is given as it could have been pasted: a tree has no devices to look at.
+    assert (document["verdict"], code, document["missing"]) == ("reference", 0, [])
+    code = main(["check-env", "--root", str(tmp_path), "--json"])
+    document = json.loads(capsys.readouterr().out)
     assert (document["verdict"], code) == ("unverified", 3)
     assert [item["component"] for item in document["missing"]] == ["product"]
 

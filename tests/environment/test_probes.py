@@ -85,6 +85,14 @@ def test_paths_of_two_trees_are_a_signal(tmp_path: Path) -> None:
     assert {"cann-paths-mixed", "cann-paths-repeated"} <= signals(stack)
 
 
+def test_a_product_that_is_given_need_not_be_seen(tmp_path: Path) -> None:
+    trees.reference_host(tmp_path)
+    stack, matrix = look(tmp_path), load()
+    unseen, given = judge(stack, matrix), judge(stack, matrix, product="A2")
+    assert (unseen.verdict, [m.component for m in unseen.missing]) == ("unverified", ["product"])
+    assert (given.verdict, given.missing) == ("reference", ())
+
+
 @pytest.mark.parametrize("opp", [True, False])
 def test_a_toolkit_without_its_ops_package_cannot_run(tmp_path: Path, opp: bool) -> None:
     tree = "usr/local/Ascend/cann-9.0.0"

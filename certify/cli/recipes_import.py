@@ -142,5 +142,5 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"schema": SCHEMA, "imported": [_as_json(one) for one in every]}))
     else:
         _report(every)
-    named = {path.as_posix() for path in sources if path.is_file()}
+    named = [path for path in sources if not path.is_dir()]
     return EXIT_FAIL if named and any(one.refused for one in every) else EXIT_PASS

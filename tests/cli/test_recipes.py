@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +179,10 @@ def test_import_of_a_refused_file_exits_1(
     assert code == 1
     assert "refused: it starts no training" in out
     assert certify(capsys, "import", str(tmp_path / "gone.sh"))[0] == 2
+    os.mkfifo(tmp_path / "pipe.sh")
+    code, out, _ = certify(capsys, "import", str(tmp_path / "pipe.sh"))
+    assert code == 1
+    assert "refused: not a regular file" in out
 
 
 def test_import_of_a_support_list_says_what_changed(

@@ -29,6 +29,14 @@ GLM = {
     "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1,
     "topk_group": 1, "moe_intermediate_size": 7, "first_k_dense_replace": 1,
 }  # fmt: skip
+MINICPM3 = {
+    "num_key_value_heads": 4, "q_lora_rank": 8, "kv_lora_rank": 6, "qk_rope_head_dim": 2,
+    "qk_nope_head_dim": 4, "v_head_dim": 5, "head_dim": 2,
+}  # fmt: skip
+QWEN2_MOE = {
+    "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 5, "head_dim": 4,
+    "shared_expert_intermediate_size": 9,
+}  # fmt: skip
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("llama", {}),
     ("llama", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
@@ -45,6 +53,26 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("deepseek_v3", LATENT),
     ("glm4_moe", {**GLM, "attention_bias": True, "use_qk_norm": True}),
     ("glm4_moe", GLM),
+    ("internlm3", {}),
+    ("ernie4_5", {"tie_word_embeddings": True}),
+    ("ernie4_5", {"use_bias": True}),
+    ("seed_oss", {}),
+    ("seed_oss", {"attention_bias": False, "attention_out_bias": True}),
+    ("gemma2", {"tie_word_embeddings": True}),
+    ("phi3", {"head_dim": 4, "pad_token_id": None}),
+    ("glm", {"pad_token_id": None}),
+    ("olmo2", {"head_dim": 4, "pad_token_id": None}),
+    ("minicpm3", {**MINICPM3, "tie_word_embeddings": True}),
+    ("qwen2_moe", QWEN2_MOE),
+    ("qwen2_moe", {**QWEN2_MOE, "mlp_only_layers": [0]}),
+    ("phimoe", {"num_local_experts": 3, "head_dim": 4}),
+    (
+        "phimoe",
+        {"num_local_experts": 3, "head_dim": 4, "attention_bias": True, "lm_head_bias": True},
+    ),
+    ("minimax_m2", {"num_local_experts": 3}),
+    ("gpt_oss", {"num_local_experts": 3, "pad_token_id": None}),
+    ("deepseek_v32", {**LATENT, "index_n_heads": 2, "index_head_dim": 6, "index_topk": 4}),
 ]
 
 
@@ -84,6 +112,18 @@ PARAMETERS = {
     "llama3-8b": 8.03e9,
     "qwen2p5-72b": 72.7e9,
     "gemma-7b": 8.54e9,
+    "gemma2-9b": 9.24e9,
+    "gemma2-27b": 27.2e9,
+    "phi3p5-mini-instruct": 3.82e9,
+    "phi3p5-moe-instruct": 41.9e9,
+    "qwen2-57b-a14b": 57.4e9,
+    "glm4-9b": 9.4e9,
+    "seed-oss-36b": 36.2e9,
+    "minimax-m2p7-moe-229b": 228.7e9,
+    "mistral-7b": 7.24e9,
+    "yi-34b": 34.4e9,
+    "deepseek-v2-lite-16b": 15.7e9,
+    "deepseek-v2-236b": 235.7e9,
 }
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Numbers = dict[str, Any]
 
 # Model types whose query, key and value projections have a bias whatever the configuration says.
-_QKV_BIAS = ("qwen2", "qwen2_moe")
+_QKV_BIAS = ("qwen", "qwen2", "qwen2_moe", "chatglm")
 # Which kind of per-head norm before the attention, by model type.
 _QK_NORM = {
     "qwen3": "head",
@@ -29,8 +29,12 @@ _QK_NORM = {
     "qwen3_next": "head",
     "minimax_m2": "full",
 }
+# Model types with one input projection in the feed-forward instead of a gated pair.
+_UNGATED = ("bloom", "plm")
+# Model types with a bias on every matrix and norm, and a feed-forward four times as wide.
+_GPT_LIKE = ("bloom",)
 # Only the input projections of these have the bias that attention_bias speaks of.
-_INPUT_BIAS_ONLY = ("glm4_moe", *_QKV_BIAS)
+_INPUT_BIAS_ONLY = ("glm", "glm4_moe", "seed_oss", *_QKV_BIAS)
 # Blocks that no formula here covers, by model type.
 NOT_COVERED = {
     "deepseek_v4": "the compressed attention and hyper-connections of DeepSeek-V4",
@@ -50,24 +54,26 @@ def _first(config: Mapping[str, Any], *keys: str) -> Any:
 def of_config(config: Mapping[str, Any]) -> Numbers:
     """The numbers of a transformers configuration (the keys of its ``config.json``)."""
     kind = config["model_type"]
-    bias = config.get("attention_bias") or kind in _QKV_BIAS
+    plain = kind in _GPT_LIKE
+    bias = config.get("attention_bias") or config.get("add_qkv_bias") or kind in _QKV_BIAS or plain
     numbers = _present(
         model_type=kind,
         layers=_first(config, "num_hidden_layers", "num_layers"),
         hidden=config.get("hidden_size"),
-        vocab=config.get("vocab_size"),
+        vocab=_first(config, "vocab_size", "padded_vocab_size"),
         heads=config.get("num_attention_heads"),
-        kv_heads=config.get("num_key_value_heads"),
+        kv_heads=_first(config, "num_key_value_heads", "multi_query_group_num"),
         head_dim=config.get("head_dim"),
-        ffn=_first(config, "intermediate_size", "ffn_hidden_size"),
+        ffn=_ffn_of_config(config, kind),
         tied=config.get("tie_word_embeddings"),
         qkv_bias=bias,
         out_bias=bool(bias and kind not in _INPUT_BIAS_ONLY),
-        mlp_bias=config.get("mlp_bias"),
+        mlp_bias=config.get("mlp_bias") or plain,
+        norm_bias=plain,
         qk_norm=_QK_NORM.get(kind) or ("head" if config.get("use_qk_norm") else ""),
         window=config.get("sliding_window"),
         layer_types=config.get("layer_types"),
-        gated=True,
+        gated=kind not in _UNGATED,
     )
     if config.get("kv_lora_rank"):
         numbers["latent"] = _latent_of_config(config)
@@ -87,6 +93,16 @@ def of_config(config: Mapping[str, Any]) -> Numbers:
     return numbers
 
 
+def _ffn_of_config(config: Mapping[str, Any], kind: str) -> int | None:
+    """Width of one projection of the dense feed-forward."""
+    stated: int | None = _first(config, "intermediate_size", "ffn_hidden_size")
+    if kind == "qwen" and stated:
+        return int(stated) // 2  # Qwen (1) states gate and up together
+    if stated is None and kind in _GPT_LIKE and config.get("hidden_size"):
+        return 4 * int(config["hidden_size"])
+    return stated
+
+
 def _latent_of_config(config: Mapping[str, Any]) -> Numbers:
     return _present(
         q_rank=config.get("q_lora_rank"),
@@ -102,8 +118,9 @@ def _latent_of_config(config: Mapping[str, Any]) -> Numbers:
 def _moe_of_config(config: Mapping[str, Any], kind: str) -> Numbers:
     ffn = _first(config, "moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
     shared = config.get("shared_expert_intermediate_size")
-    if config.get("n_shared_experts"):
-        shared = config["n_shared_experts"] * ffn
+    copies = _first(config, "n_shared_experts", "num_shared_experts", "num_shared_expert")
+    if copies:
+        shared = copies * ffn
     return _present(
         experts=_first(config, "num_experts", "n_routed_experts", "num_local_experts"),
         topk=_first(config, "num_experts_per_tok", "moe_topk"),

@@ -71,6 +71,19 @@ def _refuse_elsewhere(name: str) -> None:
             )
 
 
+def _refuse_scripts(name: str) -> None:
+    """A tuning script or a measurement is a recipe, but not a published row."""
+    for script in (*list_variants(), *list_scripts()):
+        if script.id == name:
+            row = f"of the row {script.row}" if script.row else "of a model that is not listed"
+            raise UsageError(
+                f"{name!r} is a script {row}, not a published row",
+                where=f"matrices/recipes/{script.path_id}.toml",
+                expected="the id or the name of a published row",
+                hint=f"name the row, {script.row}" if script.row else _HINT,
+            )
+
+
 def _candidates(name: str) -> list[Row]:
     """Rows whose id starts with the words of ``name``; an exact model name beats longer ones."""
     words = _words(name)
@@ -136,6 +149,7 @@ def resolve_name(name: str, backend: str | None = None) -> RowMatch:
     """
     rows = _candidates(name)
     if not rows:
+        _refuse_scripts(name)
         _refuse_elsewhere(name)
         near = near_matches(name)
         hint = f"did you mean: {', '.join(near)}?" if near else _HINT

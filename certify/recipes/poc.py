@@ -22,6 +22,11 @@ class Listed:
     id: str
     row: str
 
+    @property
+    def path_id(self) -> str:
+        """The name of the recipe file under ``matrices/recipes``."""
+        raise NotImplementedError
+
     def fits(self, wanted: Mapping[str, str]) -> bool:
         """Whether the columns are the wanted ones and id or row hold the model's name."""
         for key, value in wanted.items():

@@ -69,6 +69,12 @@ def test_a_mistyped_variant_names_near_ones() -> None:
     assert "tune-qwen3-235b-a22b-4k-full-pack-a3" in (caught.value.hint or "")
 
 
+def test_a_script_is_no_row_and_says_which_is_its_own() -> None:
+    with pytest.raises(UsageError, match="is a script of the row qwen3-8b-4k-mcore") as caught:
+        resolve_name("tune-qwen3-8b-4k")
+    assert caught.value.hint == "name the row, qwen3-8b-4k-mcore"
+
+
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["recipes", *words]) == 0
     return str(capsys.readouterr().out)

@@ -29,6 +29,7 @@ from runner import evidence, initial_weights, watchdog
 from runner.comparison.forward import forward, require_samples
 from runner.comparison.probe_file import ProbeFile
 from runner.comparison.routing import routing
+from runner.comparison.stock import stock_oracle
 from runner.comparison.tensor_files import TensorFiles
 from runner.comparison.tensors import backward, first_update
 from runner.complaint import complain
@@ -101,15 +102,23 @@ class Comparer:
         self.writer.write(Comparison("forward-parity", values, classes, inputs))
 
     def _oracle(self) -> Oracle | None:
-        """The oracle's forward; None, with an event, for a family it does not implement."""
+        """The oracle's forward: the written formulas, else the stock class in float64, and an
+        event that says so; None, with an event, where neither can be had."""
         from reference_runs.oracle import Oracle as Exact
         from reference_runs.oracle import read_weights
 
         try:
             return Exact(self.spec.hf_config, read_weights(self.spec.weights_dir)).forward
         except CannotJudgeError as error:
-            self.writer.event("oracle_unavailable", 0, reason=error.what)
+            reason = error.what
+        try:
+            oracle = stock_oracle(self.spec.weights_dir)
+        except (UsageError, ValueError, KeyError, OSError) as error:
+            reason = f"{reason}; no stock class either: {error}"
+            self.writer.event("oracle_unavailable", 0, reason=reason)
             return None
+        self.writer.event("oracle_stock", 0, reason=reason)
+        return oracle
 
     def _backward(self) -> None:
         exact = self._optional(self.spec.exact_dir, evidence.GRADIENTS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
+
+from runner import own
 
 # Renamed in torch 2.13; the earlier names warn there.
 all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -76,6 +79,23 @@ def to_published_names(model: Any, tensors: dict[str, torch.Tensor]) -> dict[str
 
 
 def model_class(model: Any) -> type[Any]:
-    """The stock class of a model: fully_shard puts one of its own in front of it."""
-    kinds = [kind for kind in type(model).__mro__ if kind.__module__.startswith("transformers")]
+    """The class of a model: fully_shard puts one of its own in front of it."""
+    places = ("transformers.", "runner.own.")
+    kinds = [kind for kind in type(model).__mro__ if kind.__module__.startswith(places)]
     return kinds[0] if kinds else type(model)
+
+
+def stock_model(folder: str, attention: str, dtype: torch.dtype) -> Any:
+    """A checkpoint folder as a user of transformers would load it, with the attention and the
+    experts implementation that the runner chooses."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    for model_type in own.OWN:
+        if f'"{model_type}"' in (Path(folder) / "config.json").read_text(encoding="utf-8"):
+            own.register(model_type)
+    config = AutoConfig.from_pretrained(folder)
+    built = AutoModelForCausalLM._model_mapping[type(config)]
+    choose_experts_implementation(config, built)
+    return AutoModelForCausalLM.from_pretrained(
+        folder, config=config, dtype=dtype, attn_implementation=attention_of(built, attention)
+    )

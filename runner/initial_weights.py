@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from certify.errors import UsageError
 from certify.records import root_digest, tensor_digest
+from runner import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,7 @@ def draw(config: dict[str, Any], seed: int, folder: Path) -> str:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     transformers.utils.logging.disable_progress_bar()
+    own.register(str(config.get("model_type")))
     body = {key: value for key, value in config.items() if key != "model_type"}
     try:
         known = AutoConfig.for_model(config.get("model_type", ""), **body)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from certify.errors import UsageError
+from runner import own
 from runner.buffers import built_twice, rebuild
 from runner.compat import attention_of, choose_experts_implementation
 
@@ -25,6 +26,7 @@ def build(spec: ModelSpec, hf_config: dict[str, Any]) -> nn.Module:
 
     arguments = {k: v for k, v in hf_config.items() if k != "model_type"}
     model_type = str(hf_config.get("model_type"))
+    own.register(model_type)
     try:
         config = AutoConfig.for_model(model_type, **arguments)
         model_class = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]

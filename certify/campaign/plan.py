@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from certify.campaign.reference_side import reference_backend
+from certify.recipes.scale.families import is_moe
 from certify.recipes.schedule import learning_rate
 
 if TYPE_CHECKING:
@@ -40,13 +42,13 @@ def build_plan(
         "stage": stage,
         "device": inputs.device,
         "precision": "fp32",
-        "moe": inputs.hf_config.get("num_experts") is not None,
+        "moe": is_moe(inputs.hf_config),
         "criteria": dict(criteria),
         "runs": dict(runs),
         "inject": {"side": inputs.fault[0], "name": inputs.fault[1]} if inputs.fault else None,
         "sides": {
             "candidate": {"backend": "fsdp2", "world_size": inputs.world_size},
-            "reference": {"backend": "mcore", "world_size": 1},
+            "reference": {"backend": reference_backend(inputs.hf_config), "world_size": 1},
         },
         "expected": {
             "weights_digest": inputs.prepared["weights_digest"],

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from certify.campaign.described import described
 from certify.campaign.faults import find_fault
 from certify.campaign.phases import choose
+from certify.campaign.reference_side import PLAIN_CLAIM, reference_backend
 from certify.campaign.request import Request, choose_scale, load_scale, training_versions
 from certify.errors import UsageError
+from certify.recipes.folder import is_folder, read_config, recipe_of, upstream_class
 from certify.recipes.load import load_model, load_recipe
 from certify.recipes.names import resolve_name
 from certify.recipes.retired import legacy_error
@@ -55,6 +58,39 @@ def _existing(option: str, path: str | None) -> str | None:
     return str(Path(path).absolute())
 
 
+def _from_row(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """(recipe, public configuration, notes) of a published row."""
+    match = resolve_name(args.recipe, args.backend)
+    _require_runnable(match.row)
+    recipe = dict(load_recipe(match.row.id).raw)
+    public = dict(load_model(match.row.model_key).config)
+    return recipe, public, [match.said] if match.said else []
+
+
+def _from_folder(
+    folder: Path, backend: str | None
+) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """The same of a Hugging Face model folder."""
+    if backend not in (None, "fsdp2"):
+        raise UsageError(
+            f"a model folder with the backend {backend}",
+            where=f"--backend {backend}",
+            expected="fsdp2: a folder is trained by the class that its config.json names",
+        )
+    if not folder.is_dir():
+        raise UsageError("no such folder", where=str(folder), expected="a recipe or a model folder")
+    config = read_config(folder)
+    recipe, cost = recipe_of(folder, config, described(config, str(folder / "config.json")))
+    blocks = ", ".join(recipe["parallel"]["fsdp_modules"])
+    experts = ", ".join(recipe["parallel"].get("ep_modules", ())) or "none"
+    notes = [
+        f"recipe made from {folder / 'config.json'}: blocks {blocks}; experts {experts}; "
+        f"template {recipe['data']['template'] or 'none'}",
+        cost.said(),
+    ]
+    return recipe, config, notes
+
+
 def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Request, list[str]]:
     """The request, and notes on choices that were made for the user.
 
@@ -62,24 +98,29 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
     the request is found here, before anything is written, but for the content of ``--data`` and
     ``--tokenizer``, which the preparation reads. Raises UsageError or CannotJudgeError.
     """
-    match = resolve_name(args.recipe, args.backend)
-    notes = [match.said] if match.said else []
-    _require_runnable(match.row)
     scale_name, why = choose_scale(args.scale)
+    folder = Path(args.recipe)
+    if is_folder(args.recipe, folder):
+        recipe, public, notes = _from_folder(folder, args.backend)
+    else:
+        recipe, public, notes = _from_row(args)
     notes.append(f"scale {scale_name}: {why}")
     scale = load_scale(scale_name)
-    recipe = dict(load_recipe(match.row.id).raw)
-    public = dict(load_model(match.row.model_key).config)
+    scaled = scale_down(recipe, public, scale)
+    if reference_backend(scaled.hf_config) == "plain":
+        notes.append(PLAIN_CLAIM)
+    if upstream := upstream_class(recipe, public):
+        notes.append(upstream)
     request = Request(
-        recipe_id=match.row.id,
-        backend=match.row.backend,
+        recipe_id=recipe["id"],
+        backend="fsdp2",
         stage=args.stage,
         scale_name=scale_name,
         device=scale["device"],
         recipe=recipe,
         public=public,
         scale=scale,
-        scaled=scale_down(recipe, public, scale),
+        scaled=scaled,
         data_path=_existing("--data", args.data),
         tokenizer_path=_existing("--tokenizer", args.tokenizer),
         phases=choose(args.phases.split(",") if args.phases else None),

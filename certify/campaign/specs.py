@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from certify.campaign.reference_side import reference_backend
+from certify.recipes.scale.families import is_moe
 from certify.runspec import (
     CheckpointSpec,
     DataSpec,
@@ -76,20 +78,21 @@ def _evidence(inputs: Inputs, **fields: Any) -> EvidenceSpec:
         probe_rows=inputs.scaled.data["probe_rows"],
         gradients=True,
         first_update=True,
-        routing=inputs.hf_config.get("num_experts") is not None,
+        routing=is_moe(inputs.hf_config),
         **fields,
     )
 
 
 def reference_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSpec:
-    """Megatron-Core on one rank, the global batch as one micro-batch. again: the A/A run, which
-    repeats the trajectory and needs no evidence files of its own."""
+    """Megatron-Core on one rank, or the plain loop where no mapping of the model exists; the
+    global batch as one micro-batch. again: the A/A run, which repeats the trajectory and needs no
+    evidence files of its own."""
     training = {**inputs.scaled.training, "micro_batch": inputs.scaled.training["global_batch"]}
     return _base(
         inputs,
         run_id,
         role="reference",
-        backend="mcore",
+        backend=reference_backend(inputs.hf_config),
         world_size=1,
         parallel=ParallelSpec(),
         training=TrainingSpec(**training),

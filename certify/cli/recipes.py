@@ -67,7 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "recommend", help="rows that fit a cluster, best first", allow_abbrev=False
     )
     import_module("certify.cli.recipes_recommend").add_arguments(advice)
-    for action in (listing, show, lint, imports, advice):
+    tried = actions.add_parser(
+        "families", help="which models run at scale tiny", allow_abbrev=False
+    )
+    import_module("certify.cli.recipes_families").add_arguments(tried)
+    for action in (listing, show, lint, imports, advice, tried):
         action.add_argument("--json", action="store_true", help="one JSON document on stdout")
 
 
@@ -193,6 +197,7 @@ def run(args: argparse.Namespace) -> int:
     modules = {
         "show": "certify.cli.recipes_show",
         "recommend": "certify.cli.recipes_recommend",
+        "families": "certify.cli.recipes_families",
         "lint": "certify.cli.recipes_lint",
         "import": "certify.cli.recipes_import",
     }

@@ -5,4 +5,5 @@ from __future__ import annotations
 BACKENDS = {
     "fsdp2": "runner.backends.fsdp2",
     "mcore": "runner.backends.mcore",
+    "plain": "runner.backends.plain",
 }

@@ -30,7 +30,7 @@ from certify.runspec import (
 )
 from runner import initial_weights, models
 from runner.backends import fsdp2
-from runner.compat import attention_of, choose_experts_implementation, model_class
+from runner.compat import model_class, stock_model
 from runner.evidence import read_probe
 from runner.modules import patterns
 
@@ -270,17 +270,7 @@ def _reloaded(trial: Trial, trained: RunSpec, reloaded: RunSpec) -> None:
 
 def stock_logits(folder: Path, samples: Any) -> torch.Tensor:
     """[positions, vocabulary], float32: the folder loaded as a user of transformers would."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    config = AutoConfig.from_pretrained(str(folder))
-    built = AutoModelForCausalLM._model_mapping[type(config)]
-    choose_experts_implementation(config, built)
-    model = AutoModelForCausalLM.from_pretrained(
-        str(folder),
-        config=config,
-        dtype=torch.float32,
-        attn_implementation=attention_of(built, "sdpa"),
-    ).eval()
+    model = stock_model(str(folder), "sdpa", torch.float32).eval()
     tokens = torch.from_numpy(samples.astype(np.int64))[:, :-1]
     with torch.no_grad():
         logits: torch.Tensor = model(input_ids=tokens, use_cache=False).logits

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from certify.criteria.case import SIDES, Case, resumed_phases, side_of, trained
-from certify.criteria.outcome import Check, none_of, undecided
+from certify.criteria.outcome import Check, none_of, reported, undecided
 from certify.records import Component, Header, Modules, Topology
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Backend -> the package whose stock code it is.
 _STOCK = {"mcore": "megatron"}
+# The backend that trains the candidate's own stock class in a loop of one process.
+_PLAIN = "plain"
 _OWN = "runner"
 _REFERENCE_PARTS = ("model", "optimizer", "scheduler")
 _INDEPENDENT_PARTS = ("model", "optimizer")
@@ -147,6 +149,8 @@ def independence_checks(case: Case) -> list[Check]:
     if not all(runs.values()):
         return []
     parts = {side: _parts(runs[side]) for side in SIDES}
+    if case.plan.sides is not None and case.plan.sides.reference.backend == _PLAIN:
+        return [_one_class(parts, _shared_backend(runs))]
     stock = _STOCK.get(runs["reference"][0].files[0].header.backend)
     tops = {
         side: {part.module.split(".")[0] for part in parts[side] if part.part == "model"}
@@ -169,6 +173,25 @@ def independence_checks(case: Case) -> list[Check]:
     names = {side: ", ".join(sorted(tops[side])) for side in SIDES}
     detail = f"candidate trains {names['candidate']}, reference {names['reference']}"
     return [none_of(name, wrong, 1, detail)]
+
+
+def _one_class(parts: dict[str, list[Component]], shared_backend: list[str]) -> Check:
+    """Both sides train one stock class, as the plan says: shown, with what it cannot tell."""
+    name = "independent sides"
+    models = {side: {p.class_name for p in parts[side] if p.part == "model"} for side in SIDES}
+    own = [
+        f"the reference's model is {p.module}.{p.class_name}, which is not published code"
+        for p in parts["reference"]
+        if p.part == "model" and _OWN in (p.package, p.module.split(".")[0])
+    ]
+    if shared_backend:
+        return none_of(name, shared_backend, 1, "")
+    if own:
+        # Both sides would train code of ours, and nothing says that it is the published model.
+        return undecided(name, own[0])
+    shown = ", ".join(sorted(models["reference"]))
+    detail = f"both sides train {shown}: a fault inside that class cannot show"
+    return reported(name, "one class", detail)
 
 
 def _parts(runs: list[Run]) -> list[Component]:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 LAYERS = ("num_hidden_layers", "num_layers", "n_layer")
 HEADS = ("num_attention_heads", "n_head")
 EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
-TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k")
+TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k")
+KV_HEADS = ("num_key_value_heads", "num_attention_groups")
 EXPERT_GROUPS = ("n_group", "num_expert_group")
 
 # Model types whose features the rules are known to keep (`features` before and after are equal;
@@ -53,6 +54,7 @@ SCALABLE = (
     "qwen3_moe",
     "qwen3_next",
     "seed_oss",
+    "step3p5",
 )
 
 # Model types whose routed experts cannot be divided over ranks, and why.
@@ -92,7 +94,7 @@ def partial_rotary(config: Mapping[str, Any]) -> float:
 
 def features(config: Mapping[str, Any]) -> tuple[str, ...]:
     """What an architecture does, in words that a page can list; must survive scaling."""
-    heads, kv = value(config, HEADS) or 0, config.get("num_key_value_heads") or 0
+    heads, kv = value(config, HEADS) or 0, value(config, KV_HEADS) or 0
     kinds = set(config.get("layer_types") or ())
     blocks = set(config.get("mlp_layer_types") or ())
     groups = value(config, EXPERT_GROUPS) or 1
@@ -112,12 +114,16 @@ def features(config: Mapping[str, Any]) -> tuple[str, ...]:
         "compressed attention": config.get("compress_rates") is not None,
         "routed experts": is_moe(config),
         "shared experts": bool(
-            value(config, ("n_shared_experts", "num_shared_experts"))
+            value(config, ("n_shared_experts", "num_shared_experts", "share_expert_dim"))
             or config.get("shared_expert_intermediate_size")
         ),
         "zero-computation experts": bool(config.get("zero_expert_num")),
         "group-limited routing": groups > 1,
-        "dense layers first": bool(config.get("first_k_dense_replace")) or "dense" in blocks,
+        "dense layers first": bool(config.get("first_k_dense_replace"))
+        or "dense" in blocks
+        or 0 not in config.get("moe_layers_enum", (0,)),
+        "more heads within the window": bool(config.get("attention_other_setting")),
+        "gated heads": bool(config.get("use_head_wise_attn_gate")),
         "hash-routed layers": "hash_moe" in blocks,
         "logit soft-capping": config.get("final_logit_softcapping") is not None,
         "tied embeddings": bool(config.get("tie_word_embeddings")),

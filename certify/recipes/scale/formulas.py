@@ -12,6 +12,7 @@ from certify.recipes.scale.families import (
     EXPERT_GROUPS,
     EXPERTS,
     HEADS,
+    KV_HEADS,
     LAYERS,
     found,
     partial_rotary,
@@ -36,9 +37,11 @@ _PERIODS = ("full_attention_interval", "layer_group_size", "sliding_window_patte
 
 
 def is_layer_table(published: Config, key: str) -> bool:
-    """Whether a key lists one entry for each layer."""
-    entries = published.get(key)
-    return isinstance(entries, list) and len(entries) == value(published, LAYERS)
+    """Whether a key lists one entry for each layer, or some more for multi-token prediction."""
+    entries, depth = published.get(key), value(published, LAYERS)
+    if not isinstance(entries, list) or depth is None or key == "moe_layers_enum":
+        return False
+    return len(entries) in (depth, depth + (published.get("num_nextn_predict_layers") or 0))
 
 
 def layers(p: Config, s: Config, to: Config, key: str) -> Any:
@@ -46,7 +49,10 @@ def layers(p: Config, s: Config, to: Config, key: str) -> Any:
     wanted = int(to["num_hidden_layers"])
     for name, entries in p.items():
         if is_layer_table(p, name):
-            wanted = max(wanted, *(entries.index(kind) + 1 for kind in entries))
+            used = entries[: p[key]]
+            wanted = max(wanted, *(used.index(kind) + 1 for kind in used))
+    if experts := p.get("moe_layers_enum"):
+        wanted = max(wanted, min(experts) + 1)
     for name in _PERIODS:
         if isinstance(p.get(name), int):
             wanted = max(wanted, p[name])
@@ -88,6 +94,25 @@ def kv_heads(p: Config, s: Config, to: Config, key: str) -> Any:
     if value(p, HEADS) == p[key]:
         return int(value(s, HEADS))
     return min(int(p[key]), int(to["num_key_value_heads"]))
+
+
+def other_heads(p: Config, s: Config, to: Config, key: str) -> Any:
+    """The heads of layers that have other ones, as many times those of the rest as published."""
+    other = dict(p[key])
+    if "num_attention_heads" in other:
+        times = other["num_attention_heads"] / value(p, HEADS)
+        groups = value(s, KV_HEADS)
+        other["num_attention_heads"] = rounded(times * value(s, HEADS), groups)
+    if "num_attention_groups" in other:
+        other["num_attention_groups"] = value(s, KV_HEADS)
+    if "head_dim" in other:
+        other["head_dim"] = head_dim(p, s, to)
+    return other
+
+
+def layer_numbers(p: Config, s: Config, to: Config, key: str) -> Any:
+    """Those of the layers that are left."""
+    return [number for number in p[key] if number < value(s, LAYERS)]
 
 
 def fixed(name: str) -> Callable[[Config, Config, Config, str], int]:

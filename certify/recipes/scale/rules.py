@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from certify.recipes.scale import formulas as f
-from certify.recipes.scale.families import EXPERT_GROUPS, EXPERTS, HEADS, LAYERS, TOP_K
+from certify.recipes.scale.families import EXPERT_GROUPS, EXPERTS, HEADS, KV_HEADS, LAYERS, TOP_K
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,10 @@ RULES = (
     Rule("hidden_size", f.fixed("hidden_size"), "fixed width"),
     *(Rule(key, f.layers, "few layers, more than two, every kind of layer") for key in LAYERS),
     *(Rule(key, f.heads, "heads x head_dim / hidden as published") for key in HEADS),
-    Rule("num_key_value_heads", f.kv_heads, "grouped-query stays grouped, multi-head stays so"),
+    *(
+        Rule(key, f.kv_heads, "grouped-query stays grouped, multi-head stays so")
+        for key in KV_HEADS
+    ),
     Rule("head_dim", f.head_dim, "fixed; latent attention: that of the part that turns"),
     Rule("qk_rope_head_dim", f.rope_dim, "fixed"),
     Rule("qk_nope_head_dim", f.fixed("qk_nope_head_dim"), "fixed"),
@@ -46,6 +49,7 @@ RULES = (
     Rule("kv_lora_rank", f.fixed("kv_lora_rank"), "fixed"),
     Rule("o_lora_rank", f.fixed("kv_lora_rank"), "fixed"),
     Rule("o_groups", f.fixed("num_key_value_heads"), "more than one group"),
+    Rule("attention_other_setting", f.other_heads, "ratio to the other layers as published"),
     Rule("rotary_dim", f.of_head_dim, "share of the head as published"),
     Rule("query_pre_attn_scalar", f.of_head_dim, "ratio to the head as published"),
     Rule("sliding_window", f.window, "inside the sequence, so that it acts"),
@@ -110,6 +114,7 @@ RULES = (
 # After the depth is known: tables with one entry for each layer, then what follows from them.
 LAST_RULES = (
     Rule("first_k_dense_replace", f.first_dense, "dense layers first, then experts"),
+    Rule("moe_layers_enum", f.layer_numbers, "the layers that are left"),
     Rule(
         "max_window_layers",
         lambda p, s, to, key: min(p[key], 1) if p.get("use_sliding_window") else p[key],
@@ -141,6 +146,9 @@ KEPT = (
     "expand",
     "tie_word_embeddings",
     "norm_topk_prob",
+    "norm_expert_weight",
+    "moe_router_scaling_factor",
+    "use_head_wise_attn_gate",
     "moe_renormalize",
     "scoring_func",
     "topk_method",

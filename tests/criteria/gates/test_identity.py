@@ -232,3 +232,33 @@ def test_a_rank_beside_the_world() -> None:
         *campaign.runs["candidate"][1][1:],
     ]
     expect(GATE, (lambda c: None, "FAIL", "candidate: rank 2 beside a world of 2"), campaign)
+
+
+def plain_reference() -> Campaign:
+    """The reference trains the candidate's own class in the plain backend, as planned."""
+    campaign = Campaign()
+    campaign.plan["sides"]["reference"]["backend"] = "plain"
+    model = next(
+        r for r in campaign.runs["candidate"][0] if isinstance(r, Component) and r.part == "model"
+    )
+    for phase in ("reference", "reference-again"):
+        to(phase, Header, backend="plain")(campaign)
+        same = dataclasses.asdict(model)
+        part(phase, "model", **{key: same[key] for key in ("class_name", "module", "package")})(
+            campaign
+        )
+    return campaign
+
+
+def test_one_class_on_both_sides_is_shown_where_the_plan_says_so() -> None:
+    campaign = plain_reference()
+    (check,) = [c for c in campaign.gate(GATE).checks if c.name == "independent sides"]
+    assert check.value == "one class"
+    assert "a fault inside that class cannot show" in check.detail
+    assert campaign.judge().verdict == "PASS"
+
+
+def test_a_plain_reference_of_our_own_code_decides_nothing() -> None:
+    campaign = plain_reference()
+    part("reference", "model", module="runner.own.x", package="runner")(campaign)
+    expect(GATE, (lambda c: None, "INCONCLUSIVE", "which is not published code"), campaign)

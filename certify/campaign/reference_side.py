@@ -1,0 +1,36 @@
+"""Which backend trains the reference of a campaign, and what a verdict against it may claim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Model types that our Megatron-Core mapping builds (`runner.backends.mcore.families`; a test holds
+# the two equal), and the values of their configurations that it knows.
+MCORE_FAMILIES = ("llama", "qwen2", "qwen3", "qwen3_moe")
+_MCORE_VALUES: Mapping[str, tuple[Any, ...]] = {
+    "hidden_act": ("silu", None),
+    "use_sliding_window": (False, None),
+    "mlp_bias": (False, None),
+    "rope_scaling": (None,),
+}
+
+PLAIN_CLAIM = (
+    "the reference is the same stock class of transformers in our plain loop on one process: a "
+    "pass speaks of distribution, loop, optimizer, schedule, data and checkpoint; a fault inside "
+    "the class cannot show"
+)
+
+
+def reference_backend(hf_config: Mapping[str, Any]) -> str:
+    """``mcore`` where a mapping of the model exists, else ``plain``."""
+    rotary = hf_config.get("rope_parameters") or {}
+    covered = (
+        hf_config.get("model_type") in MCORE_FAMILIES
+        and all(hf_config.get(key) in accepted for key, accepted in _MCORE_VALUES.items())
+        and rotary.get("rope_type", "default") == "default"
+        and not (hf_config.get("attention_bias") and hf_config.get("model_type") != "qwen2")
+    )
+    return "mcore" if covered else "plain"

@@ -1,0 +1,67 @@
+"""The plain backend against the fsdp2 backend on one process: two loops, one class."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from certify.errors import UsageError
+from certify.records import Component, State, read_run
+from certify.runspec import CheckpointSpec, EvidenceSpec, ParallelSpec
+from runner import evidence
+from runner.backends import fsdp2, plain
+from tests.runner import tiny
+
+if TYPE_CHECKING:
+    from certify.runspec import RunSpec
+
+pytestmark = pytest.mark.torch
+
+
+def spec_of(prepared: tiny.Prepared, name: str, backend: str) -> RunSpec:
+    wanted = EvidenceSpec(
+        probe_file=str(prepared.folder / "probe.npy"),
+        gradients=True,
+        first_update=True,
+        routing=True,
+    )
+    spec = prepared.spec(name, ranks=1, ep=1, backend=backend, evidence=wanted)
+    return dataclasses.replace(spec, parallel=ParallelSpec())
+
+
+def test_both_loops_do_the_same(tmp_path: Path) -> None:
+    prepared = tiny.prepare(tmp_path)
+    ours, theirs = (spec_of(prepared, name, name) for name in ("fsdp2", "plain"))
+    assert fsdp2.run(ours) == 0
+    assert plain.run(theirs) == 0
+    one, two = (read_run(Path(s.run_dir))[0] for s in (ours, theirs))
+    assert one.of(State)[0].digests["params"] == two.of(State)[0].digests["params"]
+    for number, mine in one.steps().items():
+        other = two.steps()[number]
+        assert other.tokens_sha256 == mine.tokens_sha256
+        assert other.lr == pytest.approx(mine.lr, rel=1e-12)
+        assert other.loss == pytest.approx(mine.loss, rel=1e-5)
+        assert other.grad_norm == pytest.approx(mine.grad_norm, rel=1e-4)
+        assert other.aux_loss == pytest.approx(mine.aux_loss, rel=1e-4)
+    for artefact in (evidence.GRADIENTS, evidence.PARAMETERS):
+        first, second = (evidence.read_tensors(s.run_dir, artefact) for s in (ours, theirs))
+        assert first.keys() == second.keys()
+        for name, tensor in first.items():
+            assert torch.allclose(tensor, second[name], rtol=1e-4, atol=1e-6), name
+    values = {p.part: p.effective for p in two.of(Component)}
+    assert values["optimizer"] == {p.part: p.effective for p in one.of(Component)}["optimizer"]
+
+
+def test_it_refuses_what_it_does_not_do(tmp_path: Path) -> None:
+    prepared = tiny.prepare(tmp_path)
+    spec = spec_of(prepared, "plain", "plain")
+    for change in (
+        {"checkpoint": CheckpointSpec(resume_from=str(tmp_path))},
+        {"fault": "lr-off-by-one"},
+    ):
+        with pytest.raises(UsageError, match="without faults"):
+            plain.run(dataclasses.replace(spec, **change))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from certify.campaign.request import load_scale
 from certify.cli.recipes import SCHEMA
 from certify.errors import EXIT_PASS, InfrastructureError, UsageError
-from certify.recipes.family_table import counts, environment_of, families, render
+from certify.recipes.family_table import counts, environment_of, families, merged, render
 from certify.runspec import FamiliesSpec, write_families_spec
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--python", metavar="EXE", default=sys.executable, help="whose torch and transformers"
     )
     parser.add_argument("--only", metavar="TYPE,..", help="with --try: these model types")
+    parser.add_argument(
+        "--one-per-type", action="store_true", help="with --try: one trial for each model type"
+    )
     parser.add_argument("--write", metavar="PAGE", help="write the page of result files")
 
 
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         _try(table, args)
         return EXIT_PASS
-    results = [_read(Path(path)) for path in args.results]
+    results = merged([_read(Path(path)) for path in args.results])
     if args.write:
         if not results:
             raise UsageError(
@@ -85,6 +88,11 @@ def _try(table: Table, args: argparse.Namespace) -> None:
         for name, config in table.configs.items()
         if wanted is None or config["model_type"] in wanted
     }
+    if args.one_per_type:
+        first: dict[str, str] = {}
+        for name, config in configs.items():
+            first.setdefault(str(config["model_type"]), name)
+        configs = {name: configs[name] for name in first.values()}
     if not configs:
         raise UsageError(
             f"no row has the model type {args.only}", where="--only",

@@ -96,6 +96,33 @@ def environment_of(result: Mapping[str, Any]) -> str:
     return f"{versions['transformers']} / {torch}"
 
 
+def merged(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Results of equal versions put together, in the order given; a later trial of a name counts
+    before an earlier one."""
+    found: dict[str, dict[str, Any]] = {}
+    for result in every:
+        one = found.setdefault(environment_of(result), {**result, "results": {}})
+        one["results"] = {**one["results"], **result["results"]}
+    return list(found.values())
+
+
+def trial_of(
+    family: Family, table: Table, results: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], bool]:
+    """(results by precision that stand for a row, whether they are of its own trial).
+
+    Where its own was not run, another trial of the same model type stands for it.
+    """
+    if family.trial is None:
+        return {}, True
+    if family.trial in results:
+        return results[family.trial], True
+    for name, found in results.items():
+        if table.configs.get(name, {}).get("model_type") == family.model_type:
+            return found, False
+    return {}, True
+
+
 def outcome(result: Mapping[str, Any] | None) -> str:
     """One cell: ``ok``, ``-`` where nothing was tried, or the stage that failed."""
     if result is None:
@@ -110,7 +137,7 @@ def counts(table: Table, results: Mapping[str, Any]) -> dict[str, int]:
     found = {"rows": len(table.rows)}
     for dtype, short in DTYPES.items():
         found[short] = sum(
-            bool(results.get(f.trial or "", {}).get(dtype, {}).get("ok")) for f in table.rows
+            bool(trial_of(f, table, results)[0].get(dtype, {}).get("ok")) for f in table.rows
         )
     return found
 
@@ -127,7 +154,10 @@ def render(table: Table, every: Sequence[Mapping[str, Any]], day: str) -> str:
         "as a Hugging Face folder, and reloaded by the stock class with bitwise equal logits. "
         "Nothing here says how a published row trains at its own size.",
         "",
-        "Versions are transformers / torch. *absent*: this transformers cannot build the family.",
+        "Versions are transformers / torch. *absent*: this transformers cannot build the family. "
+        "*(type)*: the trial of another row of the same model type stands for this one. "
+        "Experts were not divided over ranks in these trials; the tests do that for every family "
+        "with fused experts.",
         "",
         "| versions | rows that pass in fp32 | in bf16 | of |",
         "|---|---|---|---|",
@@ -138,7 +168,7 @@ def render(table: Table, every: Sequence[Mapping[str, Any]], day: str) -> str:
     columns = [f"{head}, {short}" for head in heads for short in DTYPES.values()]
     first = ["row", "model type", "class", "oldest of these that runs it"]
     lines += ["", _line([*first, *columns, "why not"]), _line(["---"] * (len(columns) + 5))]
-    lines += [_row(family, every, heads) for family in table.rows]
+    lines += [_row(family, table, every, heads) for family in table.rows]
     lines += ["", "## What each model type keeps", "", "| model type | features |", "|---|---|"]
     kept = {f.model_type: f.features for f in table.rows if f.model_type in SCALABLE}
     lines += [f"| {name} | {', '.join(kept[name])} |" for name in sorted(map(str, kept))]
@@ -149,9 +179,14 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _row(family: Family, every: Sequence[Mapping[str, Any]], heads: list[str]) -> str:
-    trials = [result["results"].get(family.trial or "", {}) for result in every]
-    cells = [outcome(trial.get(dtype)) for trial in trials for dtype in DTYPES]
+def _row(family: Family, table: Table, every: Sequence[Mapping[str, Any]], heads: list[str]) -> str:
+    found = [trial_of(family, table, result["results"]) for result in every]
+    trials = [trial for trial, _ in found]
+    cells = [
+        outcome(trial.get(dtype)) + ("" if own else " (type)")
+        for trial, own in found
+        for dtype in DTYPES
+    ]
     passing = [h for h, t in zip(heads, trials, strict=True) if t.get("float32", {}).get("ok")]
     built: Mapping[str, Any] = next(
         (t["float32"] for t in trials if "model_class" in t.get("float32", {})), {}

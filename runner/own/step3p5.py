@@ -262,10 +262,10 @@ class Layer(nn.Module):
         self.self_attn = Attention(config, layer)
         self.input_layernorm = Norm(hidden, eps)
         self.post_attention_layernorm = Norm(hidden, eps)
-        self.mlp: FeedForward | None = None
-        self.moe: Mixture | None = None
+        self.mlp: Mixture | FeedForward
+        self.share_expert: FeedForward | None = None
         if layer in config.moe_layers_enum:
-            self.moe = Mixture(config, config.swiglu_limits[layer] or 0.0)
+            self.mlp = Mixture(config, config.swiglu_limits[layer] or 0.0)
             limit = config.swiglu_limits_shared[layer] or 0.0
             self.share_expert = FeedForward(hidden, config.share_expert_dim, limit)
         else:
@@ -275,11 +275,10 @@ class Layer(nn.Module):
         """x: [B, S, H]."""
         x = x + self.self_attn(self.input_layernorm(x))
         before = self.post_attention_layernorm(x)
-        if self.mlp is not None:
-            return x + self.mlp(before)
-        assert self.moe is not None
-        routed = self.moe(before.flatten(0, 1)).view_as(before)
-        return x + routed + self.share_expert(before)
+        update = self.mlp(before.flatten(0, 1)).view_as(before)
+        if self.share_expert is not None:
+            update = update + self.share_expert(before)
+        return x + update
 
 
 class Decoder(nn.Module):
@@ -343,10 +342,11 @@ class Step3p5ForCausalLM(PreTrainedModel):
 
 # Published name <-> ours, where they differ.
 RENAMED = (
-    (r"\.moe\.router_bias", ".moe.gate.e_score_correction_bias"),
-    (r"\.moe\.gate_proj\.weight", ".moe.experts.gate_proj"),
-    (r"\.moe\.up_proj\.weight", ".moe.experts.up_proj"),
-    (r"\.moe\.down_proj\.weight", ".moe.experts.down_proj"),
+    (r"\.moe\.gate\.weight", ".mlp.gate.weight"),
+    (r"\.moe\.router_bias", ".mlp.gate.e_score_correction_bias"),
+    (r"\.moe\.gate_proj\.weight", ".mlp.experts.gate_proj"),
+    (r"\.moe\.up_proj\.weight", ".mlp.experts.up_proj"),
+    (r"\.moe\.down_proj\.weight", ".mlp.experts.down_proj"),
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from certify.__main__ import main
 from certify.campaign.request import load_scale
-from certify.recipes.family_table import counts, families, render
+from certify.recipes.family_table import counts, families, merged, render, trial_of
 from certify.recipes.rows import load_support_list
 
 if TYPE_CHECKING:
@@ -58,6 +58,20 @@ def test_the_page_counts_rows_and_says_why_not() -> None:
     (other,) = [x for x in page.splitlines() if x.startswith("| mamba3-4k-mcore |")]
     assert "no public configuration" in other
     assert page.count("\n| ") > 143
+
+
+def test_results_of_equal_versions_go_together_and_types_stand_for_rows() -> None:
+    first, second = result("5.24.0", a=passed()), result("5.24.0", b=passed())
+    (one,) = merged([first, second])
+    assert set(one["results"]) == {"a", "b"}
+    dense = [f for f in TABLE.rows if f.model_type == "qwen3"]
+    trials = {str(f.trial): f for f in dense}
+    assert len(trials) > 1
+    name, *_ = trials
+    for other, family in trials.items():
+        found, own = trial_of(family, TABLE, {name: passed()})
+        assert found["float32"]["ok"]
+        assert own == (other == name)
 
 
 def test_the_command_lists_and_refuses_what_it_cannot_read(

@@ -154,5 +154,5 @@ def test_its_cost_is_one_file_and_its_experts_can_be_divided() -> None:
     assert found["stock"] is False
     assert found["own_files"] == 1
     assert found["own_lines"] > 100
-    assert found["ep_modules"] == ["model.layers.{*}.moe.experts"]
+    assert found["ep_modules"] == ["model.layers.{*}.mlp.experts"]
     assert describe(family_configs.tiny("llama"))["own_lines"] == 0

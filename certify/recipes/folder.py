@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import UsageError
@@ -116,7 +116,7 @@ def recipe_of(
     if experts:
         parallel |= {"ep_modules": experts, "ep_fsdp_modules": experts}
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-    recipe = {
+    recipe: dict[str, Any] = {
         "schema": "certify.recipe/1",
         "id": recipe_id(folder),
         "kind": "folder",
@@ -138,6 +138,7 @@ def recipe_of(
         lines=int(built["own_lines"]),
         conversions=0,
     )
+    recipe["adaptation"] = asdict(cost)
     return recipe, cost
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from certify.__main__ import main
 from certify.campaign.reference_side import MCORE_FAMILIES, PLAIN_CLAIM, reference_backend
 from certify.campaign.resolve import resolve_request
 from certify.errors import CannotJudgeError, CertifyError, UsageError
@@ -50,6 +51,7 @@ def test_blocks_experts_template_and_cost_come_from_the_folder(tmp_path: Path) -
     assert recipe["data"]["template"] == "chat_template of tokenizer_config.json"
     assert "0 files and 0 lines" in cost.said()
     assert "0 weight-conversion steps" in cost.said()
+    assert recipe["adaptation"]["lines"] == recipe["adaptation"]["conversions"] == 0
     scaled = scale_down(recipe, config, TINY)
     assert scaled.parallel["ep_size"] == 2
     assert scaled.parallel["ep_modules"] == ("model.layers.{*}.mlp.experts",)
@@ -106,3 +108,29 @@ def test_upstreams_class_and_the_stock_one_are_both_said() -> None:
     assert said is not None
     assert "MindSpeed-LLM" in said
     assert upstream_class({"model": {}}, {}) is None
+
+
+@pytest.mark.torch
+def test_a_dry_run_of_a_folder_says_what_it_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CERTIFY_HOME", str(tmp_path / "home"))
+    small = {**public("minimax-m2p7-moe-229b"), "num_hidden_layers": 4}
+    folder = folder_with(tmp_path, small)
+    command = ["run", str(folder), "--backend", "fsdp2", "--dry-run", "--json"]
+    assert main(command) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["recipe"] == "folder-my-model-v2"
+    assert body["reference"] == "plain"
+    assert body["adaptation"] == {
+        "model_class": "MiniMaxM2ForCausalLM",
+        "stock": True,
+        "files": 0,
+        "lines": 0,
+        "conversions": 0,
+    }
+    assert body["parallel"]["fsdp_modules"][0] == "model.layers.{*}"
+    bad = {**small, "hidden_act": "no-such-function"}
+    (folder / "config.json").write_text(json.dumps(bad))
+    assert main(command[:-1]) == 2
+    assert "no-such-function" in capsys.readouterr().err

@@ -84,6 +84,19 @@ def auxiliary_loss(routed: list[Routed]) -> torch.Tensor:
     return total
 
 
+def _move_biases(biases: list[torch.Tensor | None], routed: list[Routed], rate: float) -> None:
+    """An expert that fewer tokens than the average chose becomes more attractive by `rate`."""
+    with torch.no_grad():
+        for bias, one in zip(biases, routed, strict=False):
+            if bias is None or not rate:
+                continue
+            chosen = torch.zeros(len(bias), dtype=torch.float64)
+            chosen.scatter_add_(0, one.ids.flatten().cpu(), torch.ones(one.ids.numel()).double())
+            for expert, count in enumerate(chosen.tolist()):
+                fair = one.ids.numel() / len(bias)
+                bias[expert] += rate * ((fair > count) - (fair < count))
+
+
 def _optimizer(model: Any, names: Names, training: TrainingSpec) -> Any:
     decayed: list[torch.nn.Parameter] = []
     spared: list[torch.nn.Parameter] = []
@@ -194,6 +207,7 @@ def _step(
     limit = training.clip_grad if training.clip_grad > 0 else math.inf
     norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
     optimizer.step()
+    _move_biases(tap.biases, routed, training.router_bias_update_rate)
     rng.advance(device)
     device.synchronize()
     elapsed = time.perf_counter() - began

@@ -6,15 +6,17 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import torch
 
 from certify.errors import UsageError
 from certify.records import Component, State, read_run
 from certify.runspec import CheckpointSpec, EvidenceSpec, ParallelSpec
+from reference_runs.oracle import read_weights
 from runner import evidence
 from runner.backends import fsdp2, plain
-from tests.runner import tiny
+from tests.runner import family_configs, tiny
 
 if TYPE_CHECKING:
     from certify.runspec import RunSpec
@@ -54,6 +56,32 @@ def test_both_loops_do_the_same(tmp_path: Path) -> None:
             assert torch.allclose(tensor, second[name], rtol=1e-4, atol=1e-6), name
     values = {p.part: p.effective for p in two.of(Component)}
     assert values["optimizer"] == {p.part: p.effective for p in one.of(Component)}["optimizer"]
+
+
+def test_both_loops_move_the_choice_bias_alike(tmp_path: Path) -> None:
+    config = family_configs.tiny("deepseek_v3")
+    folder = tmp_path / "weights"
+    family_configs.stock("deepseek_v3").save_pretrained(str(folder))
+    samples = np.random.default_rng(5).integers(0, 96, (44, 17)).astype(np.int32)
+    np.save(tmp_path / "samples.npy", samples)
+    np.save(tmp_path / "mask.npy", np.ones((44, 16), dtype=np.uint8))
+    prepared = tiny.Prepared(tmp_path, config, "")
+    training = dataclasses.replace(tiny.TRAINING, router_bias_update_rate=0.01)
+    ends = []
+    for backend, run in (("fsdp2", fsdp2.run), ("plain", plain.run)):
+        spec = prepared.spec(backend, ranks=1, ep=1, backend=backend, training=training)
+        export = CheckpointSpec(export=backend == "fsdp2")
+        spec = dataclasses.replace(
+            spec, parallel=ParallelSpec(), checkpoint=export, evidence=EvidenceSpec(routing=True)
+        )
+        run(spec)
+        ends.append(read_run(Path(spec.run_dir))[0].steps()[10])
+    biases = read_weights(tmp_path / "runs" / "fsdp2" / "export")
+    moved = biases["model.layers.1.mlp.gate.e_score_correction_bias"]
+    assert float(moved.abs().max()) > 0.01
+    # The choices of ten steps, which the biases took part in.
+    assert ends[0].routing_sha256 == ends[1].routing_sha256
+    assert ends[0].loss == pytest.approx(ends[1].loss, rel=1e-5)
 
 
 def test_it_refuses_what_it_does_not_do(tmp_path: Path) -> None:

@@ -107,13 +107,16 @@ def _traced(model: Any, name: str, shape: torch.Size) -> Table | str:
         raise _unknown(model, name)
     n_experts, n_rows = shape[:2]
     rows = torch.arange(n_experts * n_rows).view(n_experts, n_rows, *(1 for _ in shape[2:]))
+    # Two columns: some versions drop dimensions of size one.
+    rows = rows.expand(n_experts, n_rows, *(2 for _ in shape[2:])).contiguous()
     parts: dict[int, dict[int, str]] = {}
     for published, part in to_published_names(model, {name: rows}).items():
         if part.shape == rows.shape and torch.equal(part, rows):
             return published
         first = int(part.flatten()[0])
         expected = torch.arange(first, first + part.shape[0])
-        if part.dim() != len(shape) - 1 or not torch.equal(part.flatten(), expected):
+        expected = expected.view(-1, *(1 for _ in shape[2:])).expand(-1, *(2 for _ in shape[2:]))
+        if part.shape != expected.shape or not torch.equal(part, expected):
             raise _unknown(model, name)
         parts.setdefault(first // n_rows, {})[first % n_rows] = published
     table = tuple(tuple(name for _, name in sorted(parts[e].items())) for e in sorted(parts))

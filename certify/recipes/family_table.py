@@ -14,6 +14,7 @@ from certify.errors import CertifyError
 from certify.recipes.load import load_model
 from certify.recipes.rows import load_support_list
 from certify.recipes.scale import SCALABLE, features, scale_model
+from certify.recipes.stand_ins import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,11 +42,13 @@ DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 @dataclass(frozen=True)
 class Family:
-    """One row. trial: name of the configuration that stands for it, or None; why: where there is
-    none; features: of the architecture as published."""
+    """One row. model_type: of the class that is tried; published_type: where another one is
+    published and this class stands in for it; trial: name of the configuration that stands for
+    it, or None; why: where there is none; features: of the architecture as published."""
 
     row: Row
     model_type: str | None
+    published_type: str | None
     trial: str | None
     why: str | None
     features: tuple[str, ...]
@@ -65,10 +68,13 @@ def families(scale: Mapping[str, Any]) -> Table:
     configs: dict[str, dict[str, Any]] = {}
     rows = []
     for row in load_support_list():
-        model_type, why, published, trial = None, None, {}, None
+        model_type, published_type, why, trial = None, None, None, None
+        published: dict[str, Any] = {}
         try:
             published = dict(load_model(row.model_key).config)
-            model_type = published.get("model_type")
+            model_type = published_type = published.get("model_type")
+            published = stand_in(published) or published
+            model_type = published["model_type"]
             config = complete(scale_model(published, dict(scale["model"]))[0])
             told = {name: entry for name, entry in config.items() if name not in _SHARED}
             key = json.dumps(told, sort_keys=True)
@@ -79,7 +85,9 @@ def families(scale: Mapping[str, Any]) -> Table:
             if published:
                 why = f"transformers has no class for {model_type}, its code is remote"
         known = features(published) if published else ()
-        rows.append(Family(row, model_type, trial, why, known))
+        if published_type == model_type:
+            published_type = None
+        rows.append(Family(row, model_type, published_type, trial, why, known))
     return Table(tuple(rows), configs)
 
 
@@ -157,7 +165,10 @@ def render(table: Table, every: Sequence[Mapping[str, Any]], day: str) -> str:
         "Versions are transformers / torch. *absent*: this transformers cannot build the family. "
         "*(type)*: the trial of another row of the same model type stands for this one. "
         "Experts were not divided over ranks in these trials; the tests do that for every family "
-        "with fused experts.",
+        "with fused experts. "
+        "*X as Y*: transformers has no class X; Y stands in, because remapped weights "
+        "(`python -m runner.stand_ins`) give the logits of plain formulas of X "
+        "(tests/runner/test_stand_ins.py).",
         "",
         "| versions | rows that pass in fp32 | in bf16 | of |",
         "|---|---|---|---|",
@@ -170,7 +181,10 @@ def render(table: Table, every: Sequence[Mapping[str, Any]], day: str) -> str:
     lines += ["", _line([*first, *columns, "why not"]), _line(["---"] * (len(columns) + 5))]
     lines += [_row(family, table, every, heads) for family in table.rows]
     lines += ["", "## What each model type keeps", "", "| model type | features |", "|---|---|"]
-    kept = {f.model_type: f.features for f in table.rows if f.model_type in SCALABLE}
+    kept: dict[str | None, tuple[str, ...]] = {}
+    for f in table.rows:
+        if f.model_type in SCALABLE:
+            kept[f.model_type] = tuple(dict.fromkeys((*kept.get(f.model_type, ()), *f.features)))
     lines += [f"| {name} | {', '.join(kept[name])} |" for name in sorted(map(str, kept))]
     return "\n".join(lines) + "\n"
 
@@ -200,5 +214,9 @@ def _row(family: Family, table: Table, every: Sequence[Mapping[str, Any]], heads
     ]
     why = "; ".join(reason for reason in reasons if reason).replace("|", "/")
     oldest = passing[-1].partition(" / ")[0] if passing else "-"
-    first = [family.row.id, family.model_type or "-", built.get("model_class", "-"), oldest]
+    kind = family.model_type or "-"
+    if family.published_type:
+        kind = f"{family.published_type} as {kind}"
+        why = "; ".join(filter(None, ("stand-in, weights remapped in one step", why)))
+    first = [family.row.id, kind, built.get("model_class", "-"), oldest]
     return _line([*first, *cells, why])

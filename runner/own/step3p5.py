@@ -27,6 +27,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from certify.errors import UsageError
 
 WINDOWED = "sliding_attention"
+_LOADED = "_is_hf_initialized"
 
 
 class Step3p5Config(PretrainedConfig):
@@ -323,17 +324,23 @@ class Step3p5ForCausalLM(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Matrices normal with initializer_range, norms at one (weight 0), biases 0."""
+        """Matrices normal with initializer_range, norms at one (weight 0), biases 0.
+
+        transformers also calls this for modules whose tensors it has just loaded, and marks these.
+        """
         spread = self.config.initializer_range
         for name, parameter in module.named_parameters(recurse=False):
+            if getattr(parameter, _LOADED, False):
+                continue
             if isinstance(module, Norm):
                 parameter.zero_()
             elif parameter.dim() >= 2:
                 parameter.normal_(0.0, spread)
             else:
                 raise ValueError(f"no rule draws {name} of {type(module).__name__}")
-        if isinstance(module, Router):
-            module.e_score_correction_bias.zero_()
+        bias = getattr(module, "e_score_correction_bias", None)
+        if bias is not None and not getattr(bias, _LOADED, False):
+            bias.zero_()
 
     def forward(self, input_ids: torch.Tensor, **ignored: Any) -> CausalLMOutputWithPast:
         """input_ids: [B, S]; positions from 0, causal, no cache."""

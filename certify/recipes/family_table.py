@@ -126,7 +126,9 @@ def trial_of(
     if family.trial in results:
         return results[family.trial], True
     for name, found in results.items():
-        if table.configs.get(name, {}).get("model_type") == family.model_type:
+        told = {one.get("model_type") for one in found.values()}
+        told.add(table.configs.get(name, {}).get("model_type"))
+        if family.model_type in told:
             return found, False
     return {}, True
 
@@ -162,7 +164,8 @@ def render(table: Table, every: Sequence[Mapping[str, Any]], day: str) -> str:
         "as a Hugging Face folder, and reloaded by the stock class with bitwise equal logits. "
         "Nothing here says how a published row trains at its own size.",
         "",
-        "Versions are transformers / torch. *absent*: this transformers cannot build the family. "
+        "Versions are transformers / torch. *absent*: this transformers cannot build the family; "
+        "*-*: not tried. "
         "*(type)*: the trial of another row of the same model type stands for this one. "
         "Experts were not divided over ranks in these trials; the tests do that for every family "
         "with fused experts. "

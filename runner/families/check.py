@@ -71,7 +71,7 @@ def check(trial: Trial) -> dict[str, Any]:
     failure.
     """
     began = time.perf_counter()
-    stage, found = "build", dict[str, Any]()
+    stage, found = "build", {"model_type": trial.config.get("model_type")}
     try:
         layout, model = _layout(trial)
         found = {

@@ -56,6 +56,10 @@ class Fault:
         """Whether weight decay applies to a parameter of n_dims published dimensions."""
         return n_dims >= 2
 
+    def divided(self, is_divided: bool) -> bool:
+        """Whether a weight is known as divided over tensor-parallel ranks (mcore)."""
+        return is_divided
+
     def after_load(self, optimizer: Any) -> None:
         """The optimizer after a checkpoint was loaded into it."""
 

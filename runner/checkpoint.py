@@ -17,11 +17,12 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
-from certify.errors import CertifyError, InfrastructureError, UsageError
+from certify.errors import UsageError
 from runner import manifest
+from runner.process_group import cannot, on_rank_0
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from runner.digests import TrainingState
@@ -63,29 +64,6 @@ def _tensors(
     return found
 
 
-def _on_rank_0(action: Callable[[], None], what: str, where: Path) -> None:
-    """Do something on rank 0 and fail on every rank when it failed (collective)."""
-    outcome: list[Any] = [None]
-    if dist.get_rank() == 0:
-        try:
-            action()
-        except CertifyError as error:
-            outcome = [error]
-        except OSError as error:
-            outcome = [_cannot(what, where, error)]
-    dist.broadcast_object_list(outcome, src=0)
-    if outcome[0] is not None:
-        raise outcome[0]
-
-
-def _cannot(what: str, where: Path, error: BaseException) -> InfrastructureError:
-    return InfrastructureError(
-        f"cannot {what}: {error}",
-        where=str(where),
-        expected="free space and a file system shared by all ranks",
-    )
-
-
 def save(folder: Path, state: TrainingState, step: int, run_id: str) -> None:
     """Commit the state after `step` to `folder` (collective).
 
@@ -98,7 +76,7 @@ def save(folder: Path, state: TrainingState, step: int, run_id: str) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         partial.parent.mkdir(parents=True, exist_ok=True)
 
-    _on_rank_0(prepare, "prepare a checkpoint", partial)
+    on_rank_0(prepare, "prepare a checkpoint", partial)
     rank = dist.get_rank()
     trainer = {
         "step": step,
@@ -114,10 +92,10 @@ def save(folder: Path, state: TrainingState, step: int, run_id: str) -> None:
         # torch reports a full disk as RuntimeError and leaves a truncated file behind.
         if rank == 0:
             shutil.rmtree(partial, ignore_errors=True)
-        raise _cannot("write a checkpoint", partial, error) from error
+        raise cannot("write a checkpoint", partial, error) from error
     ranks = dist.get_world_size()
     dist.barrier()
-    _on_rank_0(
+    on_rank_0(
         lambda: manifest.commit(partial, folder, run_id, step, state.next_batch, ranks),
         "commit a checkpoint",
         folder,
@@ -152,7 +130,7 @@ def load(
     def check() -> None:
         manifest.verify(folder) if verify else manifest.read(folder)
 
-    _on_rank_0(check, "read a checkpoint", folder)
+    on_rank_0(check, "read a checkpoint", folder)
     _make_moments(shards, optimizer)
     entries = _tensors(shards, optimizer, buffers or {})
     rank = dist.get_rank()

@@ -157,6 +157,29 @@ class AdamMomentsNotRestored(Fault):
             state["exp_avg_sq"].zero_()
 
 
+class SharedAdamStep(Fault):
+    """After a resume all parameters share one Adam step tensor, which counts once for each."""
+
+    name = "shared-adam-step"
+    gates = ("resume",)
+
+    def after_load(self, optimizer: Any) -> None:
+        states = list(optimizer.state.values())
+        for state in states:
+            state["step"] = states[0]["step"]
+
+
+class TensorParallelUnset(Fault):
+    """Weights are not known to be divided over tensor-parallel ranks: mcore's gradient norm counts
+    some of their parts on one rank only. Without tensor parallel it changes nothing."""
+
+    name = "tensor-parallel-unset"
+    gates = ("backward-parity",)
+
+    def divided(self, is_divided: bool) -> bool:
+        return False
+
+
 class DataCursorNotRestored(Fault):
     """After a resume the data order starts at batch 0 again."""
 
@@ -219,6 +242,8 @@ FAULTS: dict[str, Fault] = {
         RouterDoubleSoftmax(),
         NormWeightsDecayed(),
         AdamMomentsNotRestored(),
+        SharedAdamStep(),
+        TensorParallelUnset(),
         DataCursorNotRestored(),
         RngNotRestored(),
         CollectiveWrong(),

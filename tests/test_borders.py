@@ -125,7 +125,10 @@ def test_reference_shares_no_model_loss_or_optimizer_with_the_candidate() -> Non
         "runner.device",
         "runner.digests",
         "runner.faults",
+        "runner.callpoints",
         "runner.journal",
+        "runner.manifest",
+        "runner.process_group",
         "runner.rng",
         "runner.watchdog",
     }

@@ -47,7 +47,11 @@ class DataSpec:
 class ParallelSpec:
     """Sizes of the parallel dimensions and the module patterns they apply to.
 
-    Patterns are those of MindSpeed-LLM's FSDP2 backend (``model.layers.{*}``).
+    Patterns are those of MindSpeed-LLM's FSDP2 backend (``model.layers.{*}``). The fields from
+    vpp_size on are the mcore backend's: vpp_size: chunks of the model on each pipeline rank
+    (interleaved schedule above 1); moe_dispatcher: allgather | alltoall; distributed_optimizer:
+    optimizer state divided over data-parallel ranks; recompute: none | full, every layer again
+    in the backward pass; sequence_parallel: activations divided over tensor-parallel ranks.
     """
 
     fsdp_size: int = 1
@@ -65,6 +69,11 @@ class ParallelSpec:
     recompute_modules: tuple[str, ...] = ()
     param_dtype: str = "float32"
     reduce_dtype: str = "float32"
+    vpp_size: int = 1
+    moe_dispatcher: str = "allgather"
+    distributed_optimizer: bool = False
+    recompute: str = "none"
+    sequence_parallel: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,10 +82,11 @@ class TrainingSpec:
 
     warmup_init_lr: rate of the first step; aux_loss_coef: coefficient of the router's auxiliary
     loss, 0 for dense models; aux_loss_formula: ``megatron`` (per layer, summed over layers,
-    E / (k T^2) * sum_e n_e P_e over the T tokens of the global batch) or ``pooled``
-    (transformers: layers pooled first); weight_decay applies to parameters of two or more
-    dimensions only; router_bias_update_rate: how far the bias of a router's choice moves after
-    each step (`runner.balance`), 0 where nothing moves it.
+    E / (k T^2) * sum_e n_e P_e over the T tokens of the global batch), ``megatron-micro-batch``
+    (the same over the T tokens of each micro-batch of a rank, averaged over all of them, as
+    Megatron-Core computes it) or ``pooled`` (transformers: layers pooled first); weight_decay
+    applies to parameters of two or more dimensions only; router_bias_update_rate: how far the
+    bias of a router's choice moves after each step (`runner.balance`), 0 where nothing moves it.
     """
 
     steps: int

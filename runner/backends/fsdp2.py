@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import torch.distributed as dist
 
 from certify.errors import UsageError
 from certify.records import State
-from runner import environment, faults, loss, models, optim, rng, weights
+from runner import environment, faults, loss, models, optim, process_group, rng, weights
 from runner.collectives import self_test
 from runner.compat import model_class
 from runner.data.batches import Batches
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from certify.runspec import RunSpec
     from runner.callpoints import Fault
 
-COLLECTIVE_TIMEOUT = timedelta(minutes=10)
-
 
 def run(spec: RunSpec) -> int:
     """Train the run of one spec; returns 0. Raises CertifyError for a failure with a name."""
@@ -43,37 +40,11 @@ def run(spec: RunSpec) -> int:
     with journal(spec) as book:
         device = Device(spec.device, int(os.environ.get("LOCAL_RANK", "0")))
         device.configure(spec.deterministic, spec.threads)
-        joined = _join(spec, device, book)
+        joined = process_group.join(spec.world_size, device, book)
         _run(spec, device, fault, book)
         if joined:
             dist.destroy_process_group()
     return 0
-
-
-def _join(spec: RunSpec, device: Device, book: Journal) -> bool:
-    """Make the default process group, without a network when there is one rank.
-
-    False when this process has one already: then it is used, and left to its owner.
-    """
-    if book.world_size != spec.world_size:
-        raise UsageError(
-            f"{book.world_size} processes were started",
-            where="WORLD_SIZE",
-            expected=f"{spec.world_size}, the world_size of the run spec",
-        )
-    if dist.is_initialized():
-        return False
-    options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
-    if book.world_size == 1:
-        options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    elif shared := os.environ.get("CERTIFY_STORE"):
-        # All ranks are on this host: they meet in a file, which asks no name server for anything.
-        # One file for each restart: a store must not be met twice.
-        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = dist.FileStore(f"{shared}-{restart}", book.world_size)
-        options |= {"store": store, "rank": book.rank, "world_size": book.world_size}
-    dist.init_process_group(device.process_group_backend, **options)
-    return True
 
 
 def _run(spec: RunSpec, device: Device, fault: Fault, book: Journal) -> None:

@@ -14,7 +14,12 @@ import torch.distributed as dist
 from runner.__main__ import main
 
 if __name__ == "__main__":
-    if "RANK" in os.environ:
+    if shared := os.environ.get("CERTIFY_STORE"):
+        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        dist.init_process_group(
+            "gloo", store=dist.FileStore(shared, ranks), rank=rank, world_size=ranks
+        )
+    elif "RANK" in os.environ:
         dist.init_process_group("gloo")
     else:
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

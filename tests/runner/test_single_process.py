@@ -115,7 +115,9 @@ def test_every_fault_of_the_candidate_is_recorded_when_injected(runs: dict[str, 
         injected = [e.detail["fault"] for e in file.of(Event) if e.name == "fault_injected"]
         assert injected == [name]
         assert file.of(End)[0].status == "completed"
-    tried = {*FROM_START, *AFTER_RESUME, "collective-wrong", "expert-grads-scaled"}
+    elsewhere = {"collective-wrong", "expert-grads-scaled"}  # need several ranks
+    of_mcore = {"shared-adam-step", "tensor-parallel-unset"}  # tests/runner/mcore/test_layouts.py
+    tried = {*FROM_START, *AFTER_RESUME, *elsewhere, *of_mcore}
     assert tried == {name for name, fault in FAULTS.items() if fault.side == "candidate"}
 
 

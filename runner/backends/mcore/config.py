@@ -14,7 +14,7 @@ from megatron.core.optimizer import OptimizerConfig
 from megatron.core.transformer import TransformerConfig
 from torch.nn import functional
 
-from runner.backends.mcore import families
+from runner.backends.mcore import families, layouts, versions
 
 if TYPE_CHECKING:
     from certify.runspec import RunSpec
@@ -60,9 +60,33 @@ def transformer(spec: RunSpec) -> TransformerConfig:
         cross_entropy_loss_fusion=False,
         batch_p2p_comm=False,
         batch_p2p_sync=False,
-        cuda_graph_scope=[],  # the default, "full", is deprecated and warns
+        **_parallel(spec),
         **(_experts(spec) if found.moe else {}),
     )
+
+
+def _parallel(spec: RunSpec) -> dict[str, Any]:
+    """Sizes that Megatron's layers and schedules read; its groups are made in `parallel`."""
+    p = spec.parallel
+    values: dict[str, Any] = {
+        "tensor_model_parallel_size": p.tp_size,
+        "pipeline_model_parallel_size": p.pp_size,
+        "expert_model_parallel_size": p.ep_size,
+        "pipeline_dtype": torch.float32,
+    }
+    if p.vpp_size > 1:
+        values["virtual_pipeline_model_parallel_size"] = p.vpp_size
+    if (last := layouts.last_stage_layers(spec)) is not None:
+        values["num_layers_in_last_pipeline_stage"] = last
+    if p.recompute == "full":
+        values |= {
+            "recompute_granularity": "full",
+            "recompute_method": "uniform",
+            "recompute_num_layers": 1,
+        }
+    if not versions.is_older_line():
+        values["cuda_graph_scope"] = []  # the default, "full", is deprecated and warns
+    return values
 
 
 def _experts(spec: RunSpec) -> dict[str, Any]:
@@ -77,7 +101,7 @@ def _experts(spec: RunSpec) -> dict[str, Any]:
         "moe_router_pre_softmax": not hf.get("norm_topk_prob", False),
         "moe_router_load_balancing_type": "aux_loss",
         "moe_aux_loss_coeff": spec.training.aux_loss_coef,
-        "moe_token_dispatcher_type": "allgather",  # on one rank: no communication, no streams
+        "moe_token_dispatcher_type": spec.parallel.moe_dispatcher,
         "moe_grouped_gemm": False,
     }
 
@@ -95,5 +119,5 @@ def optimizer(spec: RunSpec) -> OptimizerConfig:
         adam_eps=training.eps,
         clip_grad=training.clip_grad,
         params_dtype=torch.float32,
-        use_distributed_optimizer=False,
+        use_distributed_optimizer=spec.parallel.distributed_optimizer,
     )

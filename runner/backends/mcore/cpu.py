@@ -7,14 +7,13 @@ left is listed in `PATCHES` and applied by `apply`, on a CPU only. On CUDA nothi
 No patch touches arithmetic: each redirects an allocation to the CPU, or removes a compiler or a
 kernel library that a CPU does not have. Inside Megatron's modules the name ``torch`` is replaced
 by a view of torch whose CUDA device is the CPU, so that the rest of the process keeps the real
-one. The list covers one rank; the all-to-all dispatcher and the distributed optimizer need more.
+one (`cpu_torch`).
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-import types
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,11 +22,10 @@ import torch
 
 from certify.errors import InfrastructureError
 from runner.backends.mcore import versions
+from runner.backends.mcore.cpu_torch import CpuTorch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -40,44 +38,7 @@ class Patch:
     apply: Callable[[], None]
 
 
-class _CudaIsCpu(types.ModuleType):
-    """``torch.cuda`` for Megatron's modules: the current device is the CPU."""
-
-    def __init__(self) -> None:
-        super().__init__("torch.cuda")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch.cuda, name)
-
-    @staticmethod
-    def current_device() -> torch.device:
-        return CPU
-
-
-def _on_cpu(factory: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    def create(*args: Any, **kwargs: Any) -> torch.Tensor:
-        if kwargs.get("device") == "cuda":
-            kwargs["device"] = CPU
-        return factory(*args, **kwargs)
-
-    return create
-
-
-class _CpuTorch(types.ModuleType):
-    """torch as Megatron's modules see it: tensors asked for on ``cuda`` are made on the CPU."""
-
-    def __init__(self) -> None:
-        super().__init__("torch")
-        self.cuda = _CudaIsCpu()
-        self.zeros = _on_cpu(torch.zeros)
-        self.ones = _on_cpu(torch.ones)
-        self.tensor = _on_cpu(torch.tensor)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-
-_VIEW = _CpuTorch()
+_VIEW = CpuTorch()
 
 
 def _see_cpu(module: str) -> Callable[[], None]:
@@ -108,6 +69,7 @@ def _import_without_compiler() -> None:
             importlib.import_module("megatron.core.models.gpt.gpt_layer_specs")
             importlib.import_module("megatron.core.optimizer")
             importlib.import_module("megatron.core.pipeline_parallel.schedules")
+            importlib.import_module("megatron.core.dist_checkpointing")
     finally:
         torch.compile = compile_
 
@@ -116,6 +78,31 @@ def _no_te_gemm() -> None:
     moe_utils = importlib.import_module("megatron.core.transformer.moe.moe_utils")
     if not hasattr(moe_utils, "te_general_gemm"):
         vars(moe_utils)["te_general_gemm"] = None
+
+
+def _splits_as_lists() -> None:
+    dispatcher = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
+    real = dispatcher.maybe_move_tensor_to_cpu
+
+    def move(tensor: Any, as_numpy: bool = False, record_stream: bool = False) -> Any:
+        if as_numpy and isinstance(tensor, torch.Tensor):
+            return tensor.numpy()
+        return real(tensor, as_numpy=as_numpy)
+
+    vars(dispatcher)["maybe_move_tensor_to_cpu"] = move
+
+
+def _one_generator() -> None:
+    random = importlib.import_module("megatron.core.tensor_parallel.random")
+
+    def get(*_: Any, **__: Any) -> torch.Tensor:
+        return torch.get_rng_state()
+
+    def keep(*_: Any, **__: Any) -> None:
+        # Megatron restores the generator of the CPU beside this one.
+        return None
+
+    vars(random).update(_get_cuda_rng_state=get, _set_cuda_rng_state=keep)
 
 
 def _name_types_as_cuda() -> None:
@@ -129,6 +116,13 @@ def _name_types_as_cuda() -> None:
 
     # mypy cannot see that a method of a C type may be assigned.
     torch.Tensor.type = type_
+
+
+def _stay_on_cpu() -> None:
+    def cuda(self: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        return self
+
+    torch.Tensor.cuda = cuda
 
 
 _DEVICE = "names the CUDA device in "
@@ -151,6 +145,16 @@ PATCHES: tuple[Patch, ...] = (
             ("megatron.core.transformer.utils", "the causal mask"),
             ("megatron.core.transformer.moe.router", "moving its weight at the first call"),
             ("megatron.core.models.common.embeddings.rotary_pos_embedding", "moving inv_freq"),
+            ("megatron.core.tensor_parallel.layers", "buffers of its linear layers"),
+            ("megatron.core.tensor_parallel.mappings", "buffers of its collectives"),
+            ("megatron.core.pipeline_parallel.p2p_communication", "what a stage receives"),
+            ("megatron.core.distributed.distributed_data_parallel", "its communication stream"),
+            ("megatron.core.transformer.moe.moe_utils", "the auxiliary loss tracker"),
+            ("megatron.core.transformer.moe.token_dispatcher", "the stream of its copies"),
+            ("megatron.core.optimizer.distrib_optimizer", "optimizer state that is loaded"),
+            ("megatron.core.dist_checkpointing.strategies.async_utils", "agreeing on a save"),
+            ("megatron.core.dist_checkpointing.strategies.filesystem_async", "synchronising"),
+            ("megatron.core.dist_checkpointing.strategies.state_dict_saver", "counting failures"),
         )
     ),
     Patch(
@@ -158,6 +162,25 @@ PATCHES: tuple[Patch, ...] = (
         versions.RANGE,
         "without Transformer Engine the name is read but never defined: NameError in the router",
         _no_te_gemm,
+    ),
+    Patch(
+        "megatron.core.transformer.moe.token_dispatcher.maybe_move_tensor_to_cpu",
+        versions.RANGE,
+        "the all-to-all dispatcher turns the sizes of its parts into numpy only where they lie on"
+        " CUDA; a collective takes no tensors for them",
+        _splits_as_lists,
+    ),
+    Patch(
+        "megatron.core.tensor_parallel.random: the CUDA generator",
+        versions.RANGE,
+        "recompute saves and restores it; a CPU has one generator, which Megatron restores itself",
+        _one_generator,
+    ),
+    Patch(
+        "torch.Tensor.cuda()",
+        versions.RANGE,
+        "the last stage moves its copy of tied embeddings, clipping its norm; both stay here",
+        _stay_on_cpu,
     ),
     Patch(
         "torch.Tensor.type()",

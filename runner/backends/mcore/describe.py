@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from megatron.core.tensor_parallel.cross_entropy import VocabParallelCrossEntropy
 
 from runner import environment as read_back
-from runner.backends.mcore import cpu
+from runner.backends.mcore import cpu, parallel, state
 
 if TYPE_CHECKING:
     from certify.records import Component, Environment, Modules
+    from certify.runspec import RunSpec
     from runner.backends.mcore.model import Parts
+    from runner.backends.mcore.placement import Place
     from runner.device import Device
 
 
@@ -23,18 +25,27 @@ def environment(device: Device) -> Environment:
     return dataclasses.replace(found, effective=effective)
 
 
-def components(parts: Parts) -> list[Component]:
-    """Model, optimizer, scheduler and loss, with their hyper-parameters as they are in force."""
-    config, scheduler = parts.model.config, parts.scheduler
-    (inner,) = parts.optimizer.chained_optimizers
+def components(parts: Parts, places: list[Place], spec: RunSpec) -> list[Component]:
+    """Model, optimizer, scheduler and loss, with their hyper-parameters as they are in force
+    (collective)."""
+    config, scheduler = parts.models[0].config, parts.scheduler
+    inner = parts.inner[0]
     base = type(inner.optimizer)
-    decayed = max(parts.optimizer.param_groups, key=lambda group: group["weight_decay"])
+    groups = [group for one in parts.inner for group in one.optimizer.param_groups]
+    decayed = max(groups, key=lambda group: group["weight_decay"])
+    moe = bool(config.num_moe_experts)
     model = {
-        "num_parameters": sum(p.numel() for p in parts.model.parameters()),
+        "num_parameters": sum(
+            parallel.everyone(sum(place.numel for place in places if place.is_first))
+        ),
         "num_layers": config.num_layers,
         "hidden_size": config.hidden_size,
-        "aux_loss_coef": config.moe_aux_loss_coeff if config.num_moe_experts else 0.0,
-        "aux_loss_formula": "megatron",
+        "aux_loss_coef": config.moe_aux_loss_coeff if moe else 0.0,
+        # One micro-batch on one data-parallel rank is both of Megatron's formulas (`limits`).
+        "aux_loss_formula": spec.training.aux_loss_formula if moe else None,
+        "layers_here": sum(len(model.decoder.layers) for model in parts.models),
+        "moe_dispatcher": config.moe_token_dispatcher_type if moe else None,
+        "recompute": config.recompute_granularity,
     }
     optimizer = {
         "base": f"{base.__module__}.{base.__qualname__}",
@@ -43,12 +54,7 @@ def components(parts: Parts) -> list[Component]:
         "eps": decayed["eps"],
         "weight_decay": decayed["weight_decay"],
         "clip_grad": inner.config.clip_grad,
-        "decayed_parameters": sum(
-            p.numel()
-            for group in parts.optimizer.param_groups
-            if group["weight_decay"] > 0
-            for p in group["params"]
-        ),
+        "decayed_parameters": state.decayed_parameters(parts, places),
     }
     schedule = {
         "init_lr": scheduler.init_lr,
@@ -60,7 +66,7 @@ def components(parts: Parts) -> list[Component]:
     }
     loss = {"per_token_over_micro_batches": config.calculate_per_token_loss}
     return [
-        read_back.component("model", parts.model, model),
+        read_back.component("model", parts.models[0], model),
         read_back.component("optimizer", inner, optimizer),
         read_back.component("scheduler", scheduler, schedule),
         read_back.component("loss", VocabParallelCrossEntropy, loss),
@@ -70,12 +76,12 @@ def components(parts: Parts) -> list[Component]:
 def modules(parts: Parts) -> Modules:
     """Packages that are loaded now, and the classes that own what the optimizer holds.
 
-    The model's own class is named first among them although its parts own the tensors.
+    The model's own class is named among them although its parts own the tensors.
     """
-    held = {id(p) for group in parts.optimizer.param_groups for p in group["params"]}
     owners = {
         type(module)
-        for module in parts.model.modules()
-        if any(id(p) in held for p in module.parameters(recurse=False))
+        for model in parts.models
+        for module in model.modules()
+        if any(p.requires_grad for p in module.parameters(recurse=False))
     }
-    return read_back.modules({type(parts.model), *owners})
+    return read_back.modules({type(parts.models[0]), *owners})

@@ -104,6 +104,18 @@ def moe_layers(hf_config: dict[str, Any]) -> list[bool]:
     return [i not in dense and (i + 1) % step == 0 for i in range(layers)]
 
 
+def divided(hf_config: dict[str, Any]) -> dict[str, int]:
+    """What tensor parallel divides over its ranks, by the name of its key."""
+    sizes = {
+        "num_attention_heads": int(hf_config["num_attention_heads"]),
+        "num_key_value_heads": query_groups(hf_config),
+        "vocab_size": int(hf_config["vocab_size"]),
+    }
+    if hf_config.get("intermediate_size"):
+        sizes["intermediate_size"] = int(hf_config["intermediate_size"])
+    return sizes
+
+
 def _refused(key: str, value: Any, expected: str) -> UsageError:
     return UsageError(
         f"the mcore backend does not build {key} = {value!r}",

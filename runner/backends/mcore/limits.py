@@ -6,13 +6,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from certify.errors import InfrastructureError, UsageError
-from runner.backends.mcore import families
+from runner.backends.mcore import families, layouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from certify.runspec import RunSpec
 
+FORMULAS = ("megatron", "megatron-micro-batch")
 # Megatron's own names of these schedules are the ones of the run spec.
 SCHEDULES = ("cosine", "linear", "constant")
 
@@ -21,6 +22,7 @@ def check(spec: RunSpec) -> None:
     """Raises UsageError for a run that this backend would train to other semantics, and
     InfrastructureError for one that lacks a library."""
     found = families.family(spec.model.hf_config)
+    layouts.check(spec)
     for key, value, ok, expected in _limits(spec):
         if not ok:
             raise UsageError(
@@ -40,24 +42,21 @@ def check(spec: RunSpec) -> None:
 
 def _limits(spec: RunSpec) -> Iterator[tuple[str, object, bool, str]]:
     """(key, value, whether it is run, what would be)."""
-    t, checkpoint = spec.training, spec.checkpoint
-    yield "world_size", spec.world_size, spec.world_size == 1, "1"
-    yield "device", spec.device, spec.device in ("cpu", "cuda"), "'cpu' or 'cuda'"
+    t = spec.training
+    yield "device", spec.device, spec.device in ("cpu", "cuda", "npu"), "'cpu', 'cuda' or 'npu'"
     yield "model.dtype", spec.model.dtype, spec.model.dtype == "float32", "'float32'"
-    # A reference runs through. Loading is refused rather than risked: Megatron's load gives every
-    # parameter one and the same Adam step tensor, which then counts once per parameter.
-    yield "checkpoint.save_steps", checkpoint.save_steps, not checkpoint.save_steps, "none"
-    yield "checkpoint.resume_from", checkpoint.resume_from, not checkpoint.resume_from, "null"
     yield "training.optimizer", t.optimizer, t.optimizer == "adamw", "'adamw'"
     yield "training.schedule", t.schedule, t.schedule in SCHEDULES, " or ".join(SCHEDULES)
     warms_up = t.warmup_steps < t.decay_steps
     yield "training.warmup_steps", t.warmup_steps, warms_up, f"below decay_steps {t.decay_steps}"
-    divides = t.micro_batch > 0 and t.global_batch % t.micro_batch == 0
-    yield "training.micro_batch", t.micro_batch, divides, f"a divisor of {t.global_batch}"
+    bias = t.router_bias_update_rate
+    yield "training.router_bias_update_rate", bias, bias == 0, "0"
+    yield "checkpoint.export", spec.checkpoint.export, not spec.checkpoint.export, "false"
     if t.aux_loss_coef:
         formula = t.aux_loss_formula
-        yield "training.aux_loss_formula", formula, formula == "megatron", "'megatron'"
+        yield "training.aux_loss_formula", formula, formula in FORMULAS, " or ".join(FORMULAS)
         # Megatron averages the auxiliary loss over micro-batches, each with its own token
-        # counts; the formula counts the tokens of the global batch. One micro-batch is both.
-        whole = t.micro_batch == t.global_batch
+        # counts; the plain formula counts the tokens of the global batch. One micro-batch on one
+        # data-parallel rank is both.
+        whole = t.micro_batch == t.global_batch or formula != "megatron"
         yield "training.micro_batch", t.micro_batch, whole, f"global_batch {t.global_batch}"

@@ -113,17 +113,17 @@ class WeightMap:
         groups = families.query_groups(hf_config)
         heads = int(hf_config["num_attention_heads"])
         self._shape = Shape(groups, heads // groups, families.head_dim(hf_config))
-        self._rules = {rule.mcore: rule for rule in expand(hf_config)}
+        self.rules = {rule.mcore: rule for rule in expand(hf_config)}
 
     @property
     def mcore_names(self) -> list[str]:
         """Megatron's parameter names, without the prefix of a wrapper."""
-        return list(self._rules)
+        return list(self.rules)
 
     @property
     def hf_names(self) -> list[str]:
         """The published names."""
-        return [name for rule in self._rules.values() for name in rule.hf]
+        return [name for rule in self.rules.values() for name in rule.hf]
 
     def to_mcore(self, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         """(Megatron name, tensor) for published tensors.
@@ -134,16 +134,18 @@ class WeightMap:
             raise _not_mapped("holds", unknown)
         if missing := sorted(set(self.hf_names) - set(tensors)):
             raise _not_mapped("lacks", missing)
-        for rule in self._rules.values():
+        for rule in self.rules.values():
             join = LAYOUTS[rule.layout][0]
             yield rule.mcore, join([tensors[name] for name in rule.hf], self._shape)
 
     def to_hf(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Published name -> tensor (a view where the layout allows) for Megatron's tensors."""
+        """Published name -> tensor (a view where the layout allows) for Megatron's tensors, all
+        of them or those that one rank holds."""
         found: dict[str, Tensor] = {}
-        for rule in self._rules.values():
+        for name, tensor in tensors.items():
+            rule = self.rules[name]
             split = LAYOUTS[rule.layout][1]
-            found |= zip(rule.hf, split(tensors[rule.mcore], self._shape), strict=True)
+            found |= zip(rule.hf, split(tensor, self._shape), strict=True)
         return found
 
 

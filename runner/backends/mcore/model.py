@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from megatron.core import parallel_state
 from megatron.core.distributed import (
     DistributedDataParallel,
     DistributedDataParallelConfig,
@@ -19,52 +20,77 @@ from megatron.core.optimizer import get_megatron_optimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 
 from runner.backends.mcore import config as configs
-from runner.backends.mcore import families
+from runner.backends.mcore import families, versions
 
 if TYPE_CHECKING:
     from megatron.core.optimizer import MegatronOptimizer
+    from megatron.core.transformer import TransformerConfig
 
     from certify.runspec import RunSpec
 
 
 class Parts(NamedTuple):
-    """What trains: the wrapped model, the optimizer and the schedule, all of Megatron."""
+    """What trains on this rank, all of Megatron. chunks: the wrapped parts of the model, one for
+    each virtual pipeline stage."""
 
-    ddp: DistributedDataParallel
+    chunks: list[DistributedDataParallel]
     optimizer: MegatronOptimizer
     scheduler: OptimizerParamScheduler
 
     @property
-    def model(self) -> GPTModel:
-        return self.ddp.module
+    def models(self) -> list[GPTModel]:
+        return [chunk.module for chunk in self.chunks]
+
+    @property
+    def inner(self) -> list[Any]:
+        """Megatron's optimizers, of dense and of expert parameters, each around one of torch."""
+        return list(getattr(self.optimizer, "chained_optimizers", [self.optimizer]))
 
 
-def build(spec: RunSpec) -> GPTModel:
-    """GPTModel with the local spec (Megatron's own modules, no Transformer Engine), fp32.
+def build(spec: RunSpec) -> list[GPTModel]:
+    """This rank's parts of GPTModel with the local spec (Megatron's own modules, no Transformer
+    Engine), fp32.
 
-    Its values are Megatron's initialisation until `weights.load` replaces them.
+    Their values are Megatron's initialisation until `weights.load` replaces them.
     """
-    hf = spec.model.hf_config
     config = configs.transformer(spec)
+    if spec.parallel.vpp_size == 1:
+        return [_chunk(spec, config, None)]
+    return [_chunk(spec, config, stage) for stage in range(spec.parallel.vpp_size)]
+
+
+def _chunk(spec: RunSpec, config: TransformerConfig, stage: int | None) -> GPTModel:
+    hf = spec.model.hf_config
+    where: dict[str, Any] = {}
+    if stage is not None:
+        # 0.12 has the stage in a global instead.
+        if versions.is_older_line():
+            parallel_state.set_virtual_pipeline_model_parallel_rank(stage)
+        else:
+            where["vp_stage"] = stage
     if config.num_moe_experts:
         layers = get_gpt_decoder_block_spec(
-            config, use_transformer_engine=False, normalization="RMSNorm"
+            config, use_transformer_engine=False, normalization="RMSNorm", **where
         )
     else:
         layers = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization="RMSNorm")
+    ends = {"ignore_virtual": False, **where}
     model = GPTModel(
         config,
         layers,
         vocab_size=hf["vocab_size"],
         max_sequence_length=spec.data.seq_length,
+        pre_process=parallel_state.is_pipeline_first_stage(**ends),
+        post_process=parallel_state.is_pipeline_last_stage(**ends),
         share_embeddings_and_output_weights=bool(hf.get("tie_word_embeddings", False)),
         position_embedding_type="rope",
         rotary_base=families.rope_theta(hf),
+        **where,
     )
     return model.to(torch.device(spec.device))
 
 
-def wrap(model: GPTModel, spec: RunSpec) -> Parts:
+def wrap(models: list[GPTModel], spec: RunSpec) -> Parts:
     """Megatron's training path around a model that holds its initial weights.
 
     Two couplings are easy to miss: gradients are finished by `finalize_model_grads`, which the
@@ -73,18 +99,23 @@ def wrap(model: GPTModel, spec: RunSpec) -> Parts:
     constant rate: without it one-dimensional parameters would be decayed too.
     """
     training = spec.training
-    ddp = DistributedDataParallel(
-        model.config,
-        DistributedDataParallelConfig(
-            grad_reduce_in_fp32=True, overlap_grad_reduce=False, use_distributed_optimizer=False
-        ),
-        model,
+    wanted = DistributedDataParallelConfig(
+        grad_reduce_in_fp32=True,
+        overlap_grad_reduce=False,
+        use_distributed_optimizer=spec.parallel.distributed_optimizer,
     )
-    model.config.finalize_model_grads_func = finalize_model_grads
-    model.config.no_sync_func = ddp.no_sync
+    chunks = [
+        # Only the first chunk's buffers are cut into buckets, as in Megatron's own training.
+        DistributedDataParallel(model.config, wanted, model, disable_bucketing=number > 0)
+        for number, model in enumerate(models)
+    ]
+    config = models[0].config
+    config.finalize_model_grads_func = finalize_model_grads
+    syncs = [chunk.no_sync for chunk in chunks]
+    config.no_sync_func = syncs[0] if len(syncs) == 1 else syncs
     # Unused gloo twins of the groups are neither made (`parallel`) nor asked for here.
     optimizer = get_megatron_optimizer(
-        configs.optimizer(spec), [ddp], use_gloo_process_groups=False
+        configs.optimizer(spec), chunks, use_gloo_process_groups=False
     )
     scheduler = OptimizerParamScheduler(
         optimizer,
@@ -99,5 +130,6 @@ def wrap(model: GPTModel, spec: RunSpec) -> Parts:
         wd_incr_steps=training.steps,
         wd_incr_style="constant",
     )
-    ddp.train()
-    return Parts(ddp, optimizer, scheduler)
+    for chunk in chunks:
+        chunk.train()
+    return Parts(chunks, optimizer, scheduler)

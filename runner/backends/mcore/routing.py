@@ -6,9 +6,11 @@ of a micro-batch position first ([S, B] flattened); here they are in sample orde
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
+from megatron.core.tensor_parallel.random import is_checkpointing
 from megatron.core.transformer.moe.moe_utils import (
     clear_aux_losses_tracker,
     compute_routing_scores_for_aux_loss,
@@ -17,6 +19,7 @@ from megatron.core.transformer.moe.moe_utils import (
 )
 from megatron.core.transformer.moe.router import TopKRouter
 
+from runner.backends.mcore import parallel
 from runner.evidence import topk_sets
 
 if TYPE_CHECKING:
@@ -24,14 +27,23 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
+class Taken(NamedTuple):
+    """layers: of the whole model, ascending; ids: int16 [layers, tokens, k]; gap: float32
+    [layers, tokens]; tokens of the global batch in sample order."""
+
+    layers: list[int]
+    ids: NDArray[Any]
+    gap: NDArray[Any]
+
+
 class RouterObserver:
     """Collects the decisions of every router since the last `take`.
 
-    layers: decoder layers (from 0) that have a router, ascending; empty for a dense model.
+    layers: this rank's decoder layers (from 0) that have a router.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        found = [m for m in model.modules() if isinstance(m, TopKRouter)]
+    def __init__(self, models: list[nn.Module]) -> None:
+        found = [m for model in models for m in model.modules() if isinstance(m, TopKRouter)]
         self.layers = [router.layer_number - 1 for router in found]
         self._ids: dict[int, list[Tensor]] = {layer: [] for layer in self.layers}
         self._gap: dict[int, list[Tensor]] = {layer: [] for layer in self.layers}
@@ -40,6 +52,8 @@ class RouterObserver:
             router.register_forward_hook(self._observe)
 
     def _observe(self, router: TopKRouter, args: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        if is_checkpointing() and torch.is_grad_enabled():
+            return  # the same forward again, for the backward pass
         with torch.no_grad():
             # The router's own projection again: its logits are not among its outputs.
             logits = router.gating(args[0])
@@ -54,31 +68,51 @@ class RouterObserver:
             if not router.is_aux_loss_enabled():
                 self._unweighted = self._unweighted + _auxiliary_loss(router, logits)
 
-    def take(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(ids int16 [layers, tokens, k], gap float32 [layers, tokens]) seen since the last call.
+    def take(self, samples_per_rank: int | None = None) -> Taken:
+        """What all ranks' routers decided since the last call (collective).
 
-        Several micro-batches are in their order, hence in sample order.
+        Several micro-batches are in their order, hence in sample order. samples_per_rank: keep
+        the first so many tokens of each data-parallel rank, None for all.
         """
-        ids = torch.stack([torch.cat(self._ids[layer]) for layer in self.layers])
-        gap = torch.stack([torch.cat(self._gap[layer]) for layer in self.layers])
+        mine = {
+            layer: (
+                torch.cat(self._ids[layer])[:samples_per_rank].cpu().numpy(),
+                torch.cat(self._gap[layer])[:samples_per_rank].cpu().numpy(),
+            )
+            for layer in self.layers
+        }
         for seen in (*self._ids.values(), *self._gap.values()):
             seen.clear()
-        return ids.cpu().numpy(), gap.cpu().numpy()
+        speaks = parallel.first_of_tensor_parallel()
+        found = parallel.everyone((parallel.data_rank()[0], mine if speaks else {}))
+        by_layer: dict[int, dict[int, tuple[NDArray[Any], NDArray[Any]]]] = {}
+        for rank, part in found:
+            for layer, decided in part.items():
+                by_layer.setdefault(layer, {})[rank] = decided
+        layers = sorted(by_layer)
+        parts = [[by_layer[layer][rank] for rank in sorted(by_layer[layer])] for layer in layers]
+        return Taken(
+            layers,
+            np.stack([np.concatenate([ids for ids, _ in part]) for part in parts]),
+            np.stack([np.concatenate([gap for _, gap in part]) for part in parts]),
+        )
 
-    def take_auxiliary_loss(self, micro_batches: int) -> float | None:
-        """Sum over layers of the auxiliary loss before its coefficient, mean over micro-batches.
+    def take_auxiliary_loss(self, micro_batches: int) -> float:
+        """Sum over layers of the auxiliary loss before its coefficient, mean over the
+        micro-batches of all data-parallel ranks (collective).
 
         From Megatron's own tracker. It tracks nothing at coefficient 0: then its formula,
-        evaluated by its functions. None for a dense model.
+        evaluated by its functions.
         """
-        if not self.layers:
-            return None
         tracked = get_moe_layer_wise_logging_tracker().get("load_balancing_loss")
-        total = self._unweighted if tracked is None else self._unweighted + tracked["values"].sum()
-        value = float(total) / micro_batches
+        total = float(self._unweighted)
+        if tracked is not None:
+            total += float(tracked["values"].sum())
         clear_aux_losses_tracker()
         self._unweighted = torch.zeros(())
-        return value
+        speaks = parallel.first_of_tensor_parallel()
+        whole = sum(parallel.everyone(total if speaks else 0.0))
+        return whole / (micro_batches * parallel.data_rank()[1])
 
 
 def _auxiliary_loss(router: TopKRouter, logits: Tensor) -> Tensor:

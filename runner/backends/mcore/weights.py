@@ -1,4 +1,4 @@
-"""Published checkpoints in, canonical tensors and digests out. Nothing of megatron is imported."""
+"""Published checkpoints in, canonical tensors and digests out, whatever the layout."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from certify.errors import UsageError
-from certify.records import root_digest, tensor_digest
+from certify.records import root_digest
+from runner.backends.mcore import parallel
+from runner.digests import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from runner.backends.mcore.mapping import WeightMap
+    from runner.backends.mcore.placement import Place
 
 
 def read(folder: str | Path) -> dict[str, Tensor]:
@@ -45,47 +48,55 @@ def read(folder: str | Path) -> dict[str, Tensor]:
     return tensors
 
 
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """`root_digest` over full tensors under canonical names."""
-    return root_digest({name: _one(tensor) for name, tensor in tensors.items()})
+def load(places: list[Place], tensors: Mapping[str, Tensor], names: WeightMap) -> None:
+    """Copy published tensors into this rank's parts of a Megatron model.
 
-
-def _one(tensor: Tensor) -> str:
-    local = tensor.detach().cpu().contiguous()
-    raw = local.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return tensor_digest(str(local.dtype).removeprefix("torch."), local.shape, raw)
-
-
-def load(model: nn.Module, tensors: Mapping[str, Tensor], names: WeightMap) -> None:
-    """Copy published tensors into a Megatron model.
-
-    Raises UsageError when the rules and the model do not name the same parameters, when a tensor
-    is missing or unknown, and when a shape differs.
+    Raises UsageError when the rules and the models of all ranks do not name the same parameters,
+    when a tensor is missing or unknown, and when a shape differs.
     """
-    parameters = dict(model.named_parameters())
-    if different := sorted(set(parameters) ^ set(names.mcore_names)):
+    held = set().union(*parallel.everyone({place.name for place in places}))
+    if different := sorted(held ^ set(names.mcore_names)):
         raise UsageError(
             f"the mapping and the model differ in {len(different)} parameters",
             where=different[0],
             expected="a rule in runner.backends.mcore.mapping for every parameter",
         )
+    wanted: dict[str, list[Place]] = {}
+    for place in places:
+        wanted.setdefault(place.name, []).append(place)
     with torch.no_grad():
         for name, tensor in names.to_mcore(tensors):
-            target = parameters[name]
-            if target.shape != tensor.shape:
-                raise UsageError(
-                    f"shape {tuple(tensor.shape)} in the checkpoint",
-                    where=name,
-                    expected=f"shape {tuple(target.shape)}, as model.hf_config says",
-                )
-            target.copy_(tensor)
+            for place in wanted.get(name, ()):
+                mine = place.part(tensor)
+                if place.parameter.shape != mine.shape:
+                    raise UsageError(
+                        f"shape {tuple(mine.shape)} in the checkpoint",
+                        where=name,
+                        expected=f"shape {tuple(place.parameter.shape)}, as model.hf_config says",
+                    )
+                place.parameter.copy_(mine)
 
 
-def parameters(model: nn.Module, names: WeightMap) -> dict[str, Tensor]:
-    """The parameters of a Megatron model under canonical names."""
-    return names.to_hf({name: p.detach() for name, p in model.named_parameters()})
+def canonical(
+    places: list[Place], names: WeightMap, value: Callable[[Place], Tensor]
+) -> dict[str, Tensor]:
+    """Published name -> whole tensor for what this rank speaks for (collective: every rank calls
+    it, the ranks of a tensor-parallel group for the same places). value: the local part."""
+    whole = {}
+    for place in places:
+        tensor = place.whole(value(place))
+        if place.is_first:
+            whole[place.name] = tensor
+    return names.to_hf(whole)
 
 
-def gradients(model: nn.Module, names: WeightMap) -> dict[str, Tensor]:
-    """The gradients that Megatron's DDP has accumulated, under canonical names (views)."""
-    return names.to_hf({name: p.main_grad for name, p in model.named_parameters()})
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """`root_digest` over canonical tensors, each on one rank (collective)."""
+    mine = {name: digest_of(tensor) for name, tensor in tensors.items()}
+    return root_digest({k: v for part in parallel.everyone(mine) for k, v in part.items()})
+
+
+def on_rank_0(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """All ranks' canonical tensors, on the CPU (collective); meant to be written by rank 0."""
+    mine = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
+    return {k: v for part in parallel.everyone(mine) for k, v in part.items()}

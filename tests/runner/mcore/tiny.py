@@ -144,21 +144,56 @@ def make_spec(
 
 
 def start(spec: RunSpec) -> Run:
-    """`python -m runner` on a spec, one thread."""
-    file = Path(spec.run_dir).parent / f"{Path(spec.run_dir).name}.json"
-    write_spec(spec, file)
-    done = subprocess.run(
-        [sys.executable, "-m", "runner", str(file)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return Run(spec, done.returncode, done.stderr)
+    """`python -m runner` on a spec, one thread a rank; the error output is rank 0's."""
+    return start_all([spec])[0]
+
+
+def start_all(specs: list[RunSpec]) -> list[Run]:
+    """Specs of one world size, one after another in the same processes: megatron is imported
+    once. The first that fails ends the rest."""
+    files = []
+    for spec in specs:
+        files.append(Path(spec.run_dir).parent / f"{Path(spec.run_dir).name}.json")
+        write_spec(spec, files[-1])
+    ranks, folder = specs[0].world_size, files[0].parent
+    several = len(specs) > 1
+    module = ["tests.runner.several"] if several else ["runner"]
+    command = [sys.executable, "-m", *module, *map(str, files)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if ranks > 1:
+        environment |= {"CERTIFY_STORE": str(folder / f"{files[0].stem}-store")}
+        environment |= {"GLOO_SOCKET_IFNAME": "lo", "WORLD_SIZE": str(ranks)}
+    outputs = [(folder / f"{files[0].stem}-{rank}.err").open("w+") for rank in range(ranks)]
+    processes = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment | ({"RANK": str(rank)} if ranks > 1 else {}),
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+        )
+        for rank, output in enumerate(outputs)
+    ]
+    codes = [process.wait(timeout=600) for process in processes]
+    errors = []
+    for output in outputs:
+        output.seek(0)
+        errors.append(output.read())
+        output.close()
+    return [Run(spec, max(codes), "".join(errors)) for spec in specs]
 
 
 def again(run: Run, name: str, **changes: Any) -> Run:
     """The same run with a changed spec, in a folder of its own."""
-    return start(replace(run.spec, run_dir=str(Path(run.spec.run_dir).parent / name), **changes))
+    return start(changed(run.spec, name, **changes))
+
+
+def changed(spec: RunSpec, name: str, **changes: Any) -> RunSpec:
+    """A spec with changes, for a folder of its own beside the first."""
+    return replace(spec, run_dir=str(Path(spec.run_dir).parent / name), **changes)
+
+
+def with_layout(spec: RunSpec, name: str, world_size: int, **parallel: Any) -> RunSpec:
+    """The same run under another layout."""
+    layout = replace(spec.parallel, **parallel)
+    return changed(spec, name, world_size=world_size, parallel=layout)

@@ -14,7 +14,7 @@ from megatron.core.optimizer import OptimizerConfig
 from megatron.core.transformer import TransformerConfig
 from torch.nn import functional
 
-from runner.backends.mcore import families, layouts, versions
+from runner.backends.mcore import families, layouts
 
 if TYPE_CHECKING:
     from certify.runspec import RunSpec
@@ -73,6 +73,7 @@ def _parallel(spec: RunSpec) -> dict[str, Any]:
         "pipeline_model_parallel_size": p.pp_size,
         "expert_model_parallel_size": p.ep_size,
         "pipeline_dtype": torch.float32,
+        "cuda_graph_scope": [],  # the default, "full", is deprecated and warns
     }
     if p.vpp_size > 1:
         values["virtual_pipeline_model_parallel_size"] = p.vpp_size
@@ -84,8 +85,6 @@ def _parallel(spec: RunSpec) -> dict[str, Any]:
             "recompute_method": "uniform",
             "recompute_num_layers": 1,
         }
-    if not versions.is_older_line():
-        values["cuda_graph_scope"] = []  # the default, "full", is deprecated and warns
     return values
 
 

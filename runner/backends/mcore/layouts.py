@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from certify.errors import CannotJudgeError, UsageError
-from runner.backends.mcore import families, versions
+from runner.backends.mcore import families
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,11 +116,4 @@ def _not_run(spec: RunSpec) -> Iterator[tuple[str, object, bool, str]]:
         moe and p.tp_size > 1,
         "experts under tensor parallel need sequence parallel, which its norms without"
         " Transformer Engine refuse",
-    )
-    old = versions.is_older_line()
-    yield (
-        "distributed_optimizer",
-        p.distributed_optimizer,
-        p.distributed_optimizer and old,
-        "the distributed optimizer of megatron-core 0.12 asks for Transformer Engine",
     )

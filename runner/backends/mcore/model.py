@@ -20,7 +20,7 @@ from megatron.core.optimizer import get_megatron_optimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 
 from runner.backends.mcore import config as configs
-from runner.backends.mcore import families, versions
+from runner.backends.mcore import families
 
 if TYPE_CHECKING:
     from megatron.core.optimizer import MegatronOptimizer
@@ -61,13 +61,7 @@ def build(spec: RunSpec) -> list[GPTModel]:
 
 def _chunk(spec: RunSpec, config: TransformerConfig, stage: int | None) -> GPTModel:
     hf = spec.model.hf_config
-    where: dict[str, Any] = {}
-    if stage is not None:
-        # 0.12 has the stage in a global instead.
-        if versions.is_older_line():
-            parallel_state.set_virtual_pipeline_model_parallel_rank(stage)
-        else:
-            where["vp_stage"] = stage
+    where: dict[str, Any] = {} if stage is None else {"vp_stage": stage}
     if config.num_moe_experts:
         layers = get_gpt_decoder_block_spec(
             config, use_transformer_engine=False, normalization="RMSNorm", **where

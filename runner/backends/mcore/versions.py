@@ -10,10 +10,8 @@ from importlib import metadata
 
 from certify.errors import InfrastructureError
 
-# From, up to but not including. The tests run 0.16; 0.12 by the documented run of docs/mcore.md.
-SUPPORTED = (((0, 12), (0, 13)), ((0, 16), (0, 17)))
+SUPPORTED = ((0, 16), (0, 17))  # from, up to but not including
 RANGE = ">=0.16,<0.17"
-ALL = f"{RANGE} or >=0.12,<0.13"
 
 
 def installed() -> str:
@@ -24,40 +22,25 @@ def installed() -> str:
         raise InfrastructureError(
             "megatron-core is not installed",
             where="the mcore backend (the Megatron-LM reference)",
-            expected=f"megatron-core{ALL}",
+            expected=f"megatron-core{RANGE}",
             hint=f'pip install "megatron-core{RANGE}"',
         ) from None
-
-
-def _numbers(version: str) -> tuple[int, int] | None:
-    parts = version.split(".")
-    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
-        return None
-    return int(parts[0]), int(parts[1])
 
 
 def require_supported() -> str:
     """The installed version, if it was checked. Raises InfrastructureError otherwise.
 
     An unchecked release is refused on every device: a reference of unknown semantics proves
-    nothing, and the CPU patches were written against the sources of these releases.
+    nothing, and the CPU patches were written against the sources of the releases in `RANGE`.
     """
     version = installed()
-    found = _numbers(version)
-    if found is not None and any(low <= found < high for low, high in SUPPORTED):
+    parts = version.split(".")
+    known = len(parts) >= 2 and parts[0].isdigit() and parts[1].isdigit()
+    if known and SUPPORTED[0] <= (int(parts[0]), int(parts[1])) < SUPPORTED[1]:
         return version
     raise InfrastructureError(
         f"megatron-core {version} was not checked as a reference",
         where="the mcore backend (the Megatron-LM reference)",
-        expected=f"megatron-core{ALL}",
+        expected=f"megatron-core{RANGE}",
         hint=f'pip install "megatron-core{RANGE}"',
     )
-
-
-def is_older_line() -> bool:
-    """Whether the installed release is of the line 0.12, which lacks what 0.16 has."""
-    try:
-        found = _numbers(metadata.version("megatron-core"))
-    except metadata.PackageNotFoundError:
-        return False
-    return found is not None and found < SUPPORTED[1][0]

@@ -15,6 +15,7 @@ from runner import evidence, loss, optim, rng
 from runner.balance import update_biases
 from runner.collectives import gather_bytes
 from runner.digests import full_tensors
+from runner.fast.path import FastPath
 from runner.parallel.shards import clear_gradients, collect_gradients
 from runner.routing import sets_of
 
@@ -88,11 +89,13 @@ class Trainer:
         batches: Batches,
         tap: RouterTap,
         fault: Fault,
+        fast: FastPath | None = None,
     ) -> None:
         self.spec, self.device, self.meshes = spec, device, meshes
         self.model, self.shards, self.names = model, shards, names
         self.optimizer, self.batches = optimizer, batches
         self.tap, self.fault = tap, fault
+        self.fast = fast or FastPath()
         self.rates = optim.LearningRate(spec.training)
         self.next_batch = 0
         self.routing = evidence.RoutingLog(tap.layers) if spec.evidence.routing else None
@@ -113,7 +116,7 @@ class Trainer:
         self.fault.gradients(self.shards, self.meshes.ep_size)
         self._write_first(step, evidence.GRADIENTS)
         mean_loss, aux, norm = self._totals(done, facts.in_loss)
-        optim.clip(self.shards, norm, self.spec.training.clip_grad)
+        self.fast.clip(self.optimizer, self.shards, norm, self.spec.training.clip_grad)
         self.optimizer.step()
         clear_gradients(self.shards)
         update_biases(self.tap.biases, done.routed, self.spec.training.router_bias_update_rate)
@@ -147,7 +150,7 @@ class Trainer:
     def _totals(self, done: Backward, in_loss: int) -> tuple[float, float | None, float]:
         """(mean loss, auxiliary loss, gradient norm) of the global batch."""
         dtype = self.device.sum_dtype
-        parts = [done.cross_entropy, optim.local_square_sum(self.shards, dtype)]
+        parts = [done.cross_entropy, self.fast.square_sum(self.shards, dtype)]
         if done.aux is not None:
             parts.append(done.aux)
         totals = optim.global_sum(parts, dtype, self.device.torch_device)
@@ -165,10 +168,10 @@ class Trainer:
         parts = [t.split(size) for t in (inputs, labels, mask.to(where))]
         return list(zip(*parts, strict=True))
 
-    def _forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, list[Routed]]:
+    def _forward(self, *micro_batch: torch.Tensor) -> tuple[torch.Tensor, list[Routed]]:
+        """(sum of the cross-entropy, routing) of (inputs, labels, mask)."""
         with self.tap.recording() as routed:
-            logits = self.model(input_ids=inputs, use_cache=False).logits
-        return logits, routed
+            return self.fast.cross_entropy_sum(self.model, *micro_batch), routed
 
     def _backward(self, batch: Batch, mask: torch.Tensor, in_loss: int) -> Backward:
         micro_batches = self._micro_batches(batch, mask)
@@ -177,14 +180,13 @@ class Trainer:
             # The gradient of the auxiliary loss needs the counts of the whole global batch
             # before the first backward pass: route everything once without gradients.
             with torch.no_grad():
-                ahead = [self._forward(inputs)[1] for inputs, _, _ in micro_batches]
+                ahead = [self._forward(*one)[1] for one in micro_batches]
             weights = self._aux_weights(ahead)
         scale = 1.0 / max(in_loss, 1)
         coefficient = self.fault.aux_coefficient(self.spec.training.aux_loss_coef)
         sums, aux_sums, all_routed = [], [], []
-        for inputs, labels, part in micro_batches:
-            logits, routed = self._forward(inputs)
-            cross_entropy = loss.cross_entropy_sum(logits, labels, part)
+        for one in micro_batches:
+            cross_entropy, routed = self._forward(*one)
             total = cross_entropy * scale
             if routed:
                 if weights is None:
@@ -244,4 +246,4 @@ class Trainer:
 def _gradient(shard: Shard) -> torch.Tensor:
     """The local gradient; zeros for a parameter that the loss does not reach."""
     gradient = shard.local.grad
-    return torch.zeros_like(shard.local) if gradient is None else gradient
+    return torch.zeros_like(shard.local) if gradient is None else gradient.to(shard.local.dtype)

@@ -46,8 +46,15 @@ def cross_entropy_sum(
 
 def expert_counts(routed: list[Routed], dtype: torch.dtype) -> torch.Tensor:
     """n_e of this rank's tokens, [layers, experts]."""
-    counts = [torch.bincount(r.ids.flatten(), minlength=r.logits.shape[-1]) for r in routed]
-    return torch.stack(counts).to(dtype)
+    return torch.stack([_counts(r.ids.flatten(), r.logits.shape[-1]) for r in routed]).to(dtype)
+
+
+def _counts(ids: torch.Tensor, n_experts: int) -> torch.Tensor:
+    if ids.device.type == "cpu":
+        return torch.bincount(ids, minlength=n_experts)
+    # A bincount waits for the device to learn the largest id; this does not.
+    numbers = torch.arange(n_experts, device=ids.device)
+    return (ids[:, None] == numbers[None, :]).sum(dim=0)
 
 
 def sum_over_ranks(values: torch.Tensor) -> torch.Tensor:

@@ -118,13 +118,19 @@ def local_square_sum(shards: list[Shard], dtype: torch.dtype) -> torch.Tensor:
     return torch.stack(squares).sum()
 
 
+def clip_factor(norm: float, limit: float) -> float:
+    """What `clip` multiplies gradients with; 1 where it changes nothing."""
+    factor = limit / (norm + 1e-6)
+    return factor if limit > 0 and factor < 1.0 else 1.0
+
+
 def clip(shards: list[Shard], norm: float, limit: float) -> None:
     """Scale all gradients so that the global norm is at most `limit`; 0 means no limit.
 
     As torch and Megatron do, the factor is limit / (norm + 1e-6), never above 1.
     """
-    factor = limit / (norm + 1e-6)
-    if limit <= 0 or not factor < 1.0:
+    factor = clip_factor(norm, limit)
+    if factor == 1.0:
         return
     torch._foreach_mul_([s.local.grad for s in shards if s.local.grad is not None], factor)
 

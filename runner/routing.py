@@ -56,6 +56,7 @@ class RouterTap:
         self._top_k = int(getattr(model.config, "num_experts_per_tok", None) or 1)
         self._fault = fault
         self._record: list[Routed] | None = None
+        self._diverted: list[Routed] | None = None
         self._scoring = scoring_of(model.config)
         self.layers: list[int] = []
         self._owners: list[Any] = []
@@ -83,7 +84,9 @@ class RouterTap:
             if chosen is None:
                 chosen = logits.float().softmax(-1).topk(self._top_k, dim=-1).indices
             chosen = chosen.flatten(0, -2)
-            if self._record is not None:
+            if self._diverted is not None:
+                self._diverted.append(Routed(logits, chosen, self._scoring, _bias(owner)))
+            elif self._record is not None:
                 self._record.append(Routed(logits, chosen, self._scoring, _bias(owner)))
             return self._with_scores(parts, logits, chosen)
 
@@ -98,6 +101,15 @@ class RouterTap:
             for part in parts
         )
         return None if all(a is b for a, b in zip(changed, parts, strict=True)) else changed
+
+    def divert(self, sink: list[Routed] | None) -> None:
+        """Send what the hooks see to `sink` until the next call: a compiled block returns it."""
+        self._diverted = sink
+
+    def note(self, logits: torch.Tensor, ids: torch.Tensor, bias: torch.Tensor | None) -> None:
+        """Record what a compiled block returned, as its hook would have."""
+        if self._record is not None:
+            self._record.append(Routed(logits, ids, self._scoring, bias))
 
     @contextmanager
     def recording(self) -> Iterator[list[Routed]]:

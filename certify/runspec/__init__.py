@@ -21,9 +21,11 @@ from certify.runspec.run import (
     read_spec,
     write_spec,
 )
+from certify.runspec.speed import STATES, SpeedSpec
 
 __all__ = [
     "SCHEMA",
+    "STATES",
     "CheckpointSpec",
     "CompareSpec",
     "DataSpec",
@@ -34,6 +36,7 @@ __all__ = [
     "ParallelSpec",
     "PrepareSpec",
     "RunSpec",
+    "SpeedSpec",
     "TrainingSpec",
     "from_json",
     "read_compare_spec",

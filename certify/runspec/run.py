@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from certify.runspec.form import read_form, write_form
+from certify.runspec.speed import SpeedSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,6 +160,7 @@ class RunSpec:
     training: TrainingSpec
     checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
     evidence: EvidenceSpec = field(default_factory=EvidenceSpec)
+    speed: SpeedSpec = field(default_factory=SpeedSpec)
     device: str = "cpu"  # cpu | cuda | npu
     deterministic: bool = True
     threads: int = 1

@@ -13,12 +13,13 @@ import torch.distributed as dist
 
 from certify.errors import UsageError
 from certify.records import State
-from runner import environment, faults, loss, models, optim, process_group, rng, weights
+from runner import environment, faults, models, optim, process_group, rng, weights
 from runner.collectives import self_test
 from runner.compat import model_class
 from runner.data.batches import Batches
 from runner.device import Device
 from runner.digests import TrainingState
+from runner.fast.path import FastPath
 from runner.journal import Journal, journal
 from runner.loop import Trainer
 from runner.manifest import retain, step_folder
@@ -78,17 +79,22 @@ def _build(
     # Before anything divides a tensor: the conversion is that of the whole model.
     names = names_of(model)
     tap = RouterTap(model, fault)
-    wrapped = fsdp.parallelise(model, spec.parallel, meshes)
+    fast = FastPath.of(spec, device.name)
+    fast.prepare(model, tap)
+    wrapped = fsdp.parallelise(model, spec.parallel, meshes, fast.holds_all_on_one_rank)
     for pattern in wrapped.unmatched:
         book.writer.event("pattern_unmatched", 0, pattern=pattern)
     models.materialise(model, device.torch_device)
-    local = shards.collect(model, meshes, wrapped)
+    local = fast.with_masters(shards.collect(model, meshes, wrapped))
     weights.fill(model, local, names, weights.Weights(spec.model.weights_dir))
-    optimizer = optim.build_optimizer(
-        local, names, spec.training, fault, fused=device.name == "cuda"
+    fast.publish(local)
+    optimizer = fast.optimizer(
+        local, optim.build_optimizer(local, names, spec.training, fault, device.name == "cuda")
     )
     batches = Batches(spec.data, spec.training.global_batch)
-    trainer = Trainer(spec, device, meshes, model, local, names, optimizer, batches, tap, fault)
+    trainer = Trainer(
+        spec, device, meshes, model, local, names, optimizer, batches, tap, fault, fast
+    )
     _write_components(trainer, book)
     _write_state(trainer, "init", 0, book)
     return trainer
@@ -103,7 +109,11 @@ def _write_components(trainer: Trainer, book: Journal) -> None:
         ("model", trainer.model, _model_values(trainer)),
         ("optimizer", trainer.optimizer, optimizer),
         ("scheduler", trainer.rates, {k: getattr(trainer.rates.training, k) for k in schedule}),
-        ("loss", loss.cross_entropy_sum, {"mean_over": "supervised tokens of the global batch"}),
+        (
+            "loss",
+            trainer.fast.loss_function,
+            {"mean_over": "supervised tokens of the global batch"},
+        ),
     )
     for part, subject, values in described:
         book.writer.write(environment.component(part, subject, values))
@@ -126,6 +136,7 @@ def _model_values(trainer: Trainer) -> dict[str, Any]:
         "rope": getattr(config, "rope_parameters", getattr(config, "rope_theta", None)),
         "aux_loss_coef": training.aux_loss_coef if is_moe else 0.0,
         "aux_loss_formula": training.aux_loss_formula if is_moe else None,
+        "fast": trainer.fast.effective(),
     }
 
 
@@ -156,6 +167,7 @@ def _load(trainer: Trainer, verify: bool = True) -> int:
     loaded = checkpoint.load(
         folder, trainer.shards, trainer.optimizer, verify, models.persistent_buffers(trainer.model)
     )
+    trainer.fast.publish(trainer.shards)
     trainer.fault.after_load(trainer.optimizer)
     trainer.next_batch = trainer.fault.cursor(loaded.next_batch)
     if loaded.rng is not None and trainer.fault.restores_rng():

@@ -48,8 +48,12 @@ class Wrapped:
     unmatched: tuple[str, ...]
 
 
-def parallelise(model: nn.Module, parallel: ParallelSpec, meshes: Meshes) -> Wrapped:
+def parallelise(
+    model: nn.Module, parallel: ParallelSpec, meshes: Meshes, alone: bool = False
+) -> Wrapped:
     """Divide and shard a model on the meta device, in place.
+
+    alone: one rank holds the whole model, already in the type it computes in: nothing is sharded.
 
     Raises UsageError when a pattern that must match something does not.
     """
@@ -70,8 +74,9 @@ def parallelise(model: nn.Module, parallel: ParallelSpec, meshes: Meshes) -> Wra
     experts = _expert_modules(parallel, names) if meshes.expert is not None else []
     for name in experts:
         _shard_experts(model.get_submodule(name), name, meshes, parallel)
-    _shard_dense(model, [n for n in _flat(found["fsdp_modules"]) if n not in experts],
-                 ignored, meshes, parallel)  # fmt: skip
+    if not alone:
+        _shard_dense(model, [n for n in _flat(found["fsdp_modules"]) if n not in experts],
+                     ignored, meshes, parallel)  # fmt: skip
     for module in model.modules():
         if isinstance(module, FSDPModule):
             use_sum_reductions(module)

@@ -109,7 +109,8 @@ def collect_gradients(shards: list[Shard]) -> None:
     Raises InfrastructureError when a parameter no longer has the storage it was given.
     """
     for shard in shards:
-        if local_part(shard.parameter).data_ptr() != shard.local.data_ptr():
+        is_shared = shard.local.dtype == shard.parameter.dtype  # else it is a master weight
+        if is_shared and local_part(shard.parameter).data_ptr() != shard.local.data_ptr():
             raise InfrastructureError(
                 f"the storage of {shard.name} moved under the optimizer",
                 expected="a torch version whose fully_shard keeps local shards in place",
@@ -117,9 +118,16 @@ def collect_gradients(shards: list[Shard]) -> None:
             )
         gradient = shard.parameter.grad
         local = shard.local
-        local.grad = torch.zeros_like(local) if gradient is None else local_part(gradient)
-        if shard.is_replicated:
+        local.grad = torch.zeros_like(local) if gradient is None else _fitting(gradient, local)
+        if shard.is_replicated and dist.get_world_size() > 1:
             dist.all_reduce(shard.local.grad)
+
+
+def _fitting(gradient: Any, local: nn.Parameter) -> torch.Tensor:
+    """The local gradient in a type that `local` may hold."""
+    part = local_part(gradient)
+    free = getattr(local, "grad_dtype", local.dtype) is None
+    return part if free else part.to(local.dtype)
 
 
 def clear_gradients(shards: list[Shard]) -> None:

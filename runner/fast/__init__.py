@@ -1,0 +1,1 @@
+"""The fast path: the same mathematics as the plain one, each part behind a switch."""

@@ -56,7 +56,7 @@ class RouterTap:
         self._top_k = int(getattr(model.config, "num_experts_per_tok", None) or 1)
         self._fault = fault
         self._record: list[Routed] | None = None
-        self._diverted: list[Routed] | None = None
+        self._diverted: list[Any] | None = None
         self._scoring = scoring_of(model.config)
         self.layers: list[int] = []
         self._owners: list[Any] = []
@@ -85,7 +85,8 @@ class RouterTap:
                 chosen = logits.float().softmax(-1).topk(self._top_k, dim=-1).indices
             chosen = chosen.flatten(0, -2)
             if self._diverted is not None:
-                self._diverted.append(Routed(logits, chosen, self._scoring, _bias(owner)))
+                # A plain tuple: not every torch can make this dataclass inside a graph.
+                self._diverted.append((logits, chosen, _bias(owner)))
             elif self._record is not None:
                 self._record.append(Routed(logits, chosen, self._scoring, _bias(owner)))
             return self._with_scores(parts, logits, chosen)
@@ -102,8 +103,8 @@ class RouterTap:
         )
         return None if all(a is b for a, b in zip(changed, parts, strict=True)) else changed
 
-    def divert(self, sink: list[Routed] | None) -> None:
-        """Send what the hooks see to `sink` until the next call: a compiled block returns it."""
+    def divert(self, sink: list[Any] | None) -> None:
+        """Send what the hooks see, (logits, ids, bias) each, to `sink` until the next call: a compiled block returns it."""
         self._diverted = sink
 
     def note(self, logits: torch.Tensor, ids: torch.Tensor, bias: torch.Tensor | None) -> None:

@@ -25,7 +25,7 @@ def compile_block(module: Any, tap: RouterTap) -> None:
         tap.divert(seen)
         result = stock(*args, **kwargs)
         tap.divert(None)
-        return result, [(routed.logits, routed.ids, routed.bias) for routed in seen]
+        return result, seen
 
     compiled = torch.compile(traced, fullgraph=True, dynamic=False)
 

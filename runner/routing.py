@@ -104,7 +104,10 @@ class RouterTap:
         return None if all(a is b for a, b in zip(changed, parts, strict=True)) else changed
 
     def divert(self, sink: list[Any] | None) -> None:
-        """Send what the hooks see, (logits, ids, bias) each, to `sink` until the next call: a compiled block returns it."""
+        """Send what the hooks see to `sink`, (logits, ids, bias) each, until the next call.
+
+        A compiled block returns it as an output, and `note` records it.
+        """
         self._diverted = sink
 
     def note(self, logits: torch.Tensor, ids: torch.Tensor, bias: torch.Tensor | None) -> None:

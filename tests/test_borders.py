@@ -26,6 +26,7 @@ CONTRACT = {
     "certify.runspec.indexed",
     "certify.runspec.prepare",
     "certify.runspec.run",
+    "certify.runspec.speed",
 }
 
 

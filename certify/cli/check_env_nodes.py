@@ -13,6 +13,10 @@ from certify.json_text import load_json
 
 _TIMEOUT_S = 60.0
 _AT_ONCE = 32
+_VERDICTS = ("reference", "compatible", "unverified", "incompatible", "unknown")
+_SEVERITIES = ("error", "warning", "info")
+# Fields of a finding that every output of a merge reads.
+_TEXTS = ("rule", "severity", "component", "found", "expected", "source", "hint")
 
 
 def read_nodes(paths: list[str]) -> dict[str, dict[str, Any]]:
@@ -40,21 +44,37 @@ def checked(text: str, where: str) -> dict[str, Any]:
             expected=f"the output of certify check-env --json ({SCHEMA})",
             hint="certify check-env --json > $(hostname).json",
         ) from error  # fmt: skip
-    good = (
-        isinstance(document, dict)
-        and document.get("schema") == SCHEMA
-        and isinstance(document.get("stack"), dict)
-        and isinstance(document.get("findings"), list)
-        and document.get("verdict")
-        in ("reference", "compatible", "unverified", "incompatible", "unknown")
-    )
-    if not good:
+    wrong = _wrong(document)
+    if wrong:
         raise UsageError(
-            "this is no answer of check-env", where=where, expected=f"schema {SCHEMA}",
+            f"this is no answer of check-env: {wrong}", where=where, expected=f"schema {SCHEMA}",
             hint="certify check-env --json > $(hostname).json",
         )  # fmt: skip
     answer: dict[str, Any] = document
     return answer
+
+
+def _wrong(document: Any) -> str:
+    """What keeps a document from being one of check-env; empty when nothing does."""
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        return "no schema of it"
+    if document.get("verdict") not in _VERDICTS:
+        return "no verdict"
+    stack, findings = document.get("stack"), document.get("findings")
+    if not isinstance(stack, dict) or not isinstance(findings, list):
+        return "no stack or no findings"
+    for name, row in stack.items():
+        if not isinstance(row, dict) or not isinstance(row.get("version"), str):
+            return f"stack.{name} has no version"
+    for number, row in enumerate(findings):
+        if not isinstance(row, dict) or not all(isinstance(row.get(k), str) for k in _TEXTS):
+            return f"findings[{number}] lacks one of {', '.join(_TEXTS)}"
+        if row["severity"] not in _SEVERITIES:
+            return f"findings[{number}].severity is {row['severity']!r}"
+        why = row.get("why")
+        if not isinstance(why, list) or not all(isinstance(one, str) for one in why):
+            return f"findings[{number}].why is no list of texts"
+    return ""
 
 
 def ask_nodes(text: str) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:

@@ -12,6 +12,7 @@ fact that is needed is stated nowhere."""
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import EXIT_FAIL, EXIT_PASS, UsageError
@@ -49,6 +50,8 @@ def _bandwidth(text: str | None) -> tuple[float | None, float | None]:
         return None, None
     try:
         within, across = (float(part) * 1e9 for part in text.split(","))
+        if not (0 < within < math.inf and 0 < across < math.inf):
+            raise ValueError(text)
     except ValueError:
         raise UsageError(
             f"cannot read {text!r}",
@@ -61,7 +64,7 @@ def _bandwidth(text: str | None) -> tuple[float | None, float | None]:
 def _positive(args: argparse.Namespace) -> None:
     for name in ("nodes", "npus_per_node", "mfu", "peak", "vocab"):
         value = getattr(args, name)
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:
             raise UsageError(
                 f"{value} is not above 0", where=f"--{name.replace('_', '-')}", expected="above 0"
             )

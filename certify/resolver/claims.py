@@ -114,12 +114,14 @@ class Claims:
             if claim.kind not in POSITIVE and claim.kind not in NEGATIVE:
                 continue
             try:
-                answer.append(
-                    statement(claim, self._spec(subject, claim), self._spec(object_, claim))
-                )
+                mine, its = self._spec(subject, claim), self._spec(object_, claim)
             except SpecError:
                 # `certify matrix lint` reports it; one bad row must not blind the others.
                 continue
+            if "feature" in claim.components and not (mine.is_exact and its.is_exact):
+                # The least versions that a feature asks of each part pair nothing with anything.
+                continue
+            answer.append(statement(claim, mine, its))
         return answer
 
     def tags(self) -> list[Claim]:

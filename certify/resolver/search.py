@@ -258,7 +258,9 @@ class Search:
             return (0,)
         pairs = [r for r in self.results(row, ["torch_npu"]) if r.components[1] == "cann"]
         reference = all(r.status == REFERENCE for r in pairs)
-        secondary = any(self._is_secondary(r) for r in pairs)
+        # Which wheel to install is a matter of the project's own rows; one that stays is given.
+        moved = wheel != self.have.get("torch_npu")
+        secondary = moved and any(self._is_secondary(r) for r in pairs)
         version = self.claims.version("torch_npu", wheel)
         newer = -version.key[3] if version else 0
         return (self.candidates.torch_distance(wheel), secondary, not reference, newer)

@@ -236,6 +236,42 @@ def test_nodes_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "node[03]: driver 25.2.0, the other 2: 25.5.0" in out
 
 
+_FINDING = {
+    "rule": "soc", "severity": "error", "component": "soc", "found": "a", "expected": "b",
+    "source": "", "why": [], "hint": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"stack": {"cann": None}}, "stack.cann"),
+        ({"stack": {"cann": {"version": 9}}}, "stack.cann"),
+        ({"findings": [None]}, "findings[0]"),
+        ({"findings": [_FINDING, {"rule": "soc"}]}, "findings[1]"),
+        ({"findings": [{**_FINDING, "severity": "mega"}]}, "findings[0].severity"),
+        ({"findings": [{**_FINDING, "found": {}}]}, "findings[0]"),
+        ({"findings": [{**_FINDING, "why": 2}]}, "findings[0].why"),
+        ({"verdict": "fine"}, "verdict"),
+    ],
+)
+def test_a_damaged_answer_of_a_node_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], where: str
+) -> None:
+    whole = {
+        "schema": "certify.check-env/1", "verdict": "incompatible", "findings": [_FINDING],
+        "stack": {"cann": {"version": "9.1.0"}},
+    }  # fmt: skip
+    file = tmp_path / "node1.json"
+    file.write_text(json.dumps(whole))
+    assert main(["check-env", "--merge", str(file)]) == 1
+    file.write_text(json.dumps({**whole, **change}))
+    assert main(["check-env", "--merge", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert where in err
+    assert str(file) in err
+
+
 def test_nodes_are_asked_over_ssh(tmp_path: Path) -> None:
     remote = f"{sys.executable} -m certify"
     # Stands for ssh: drops the node's name and runs the rest here.

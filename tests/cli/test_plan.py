@@ -82,6 +82,10 @@ def test_a_model_without_a_row_for_the_backend(capsys: pytest.CaptureFixture[str
     [
         ("--bandwidth", "fast"),
         ("--mfu", "40"),
+        ("--mfu", "nan"),
+        ("--peak", "inf"),
+        ("--bandwidth", "nan,25"),
+        ("--bandwidth", "196,-1"),
         ("--nodes", "0"),
         ("--chip", "H200"),
     ],

@@ -148,6 +148,19 @@ def test_at_equal_cost_the_official_table_goes_first(tmp_path: Path) -> None:
     assert moves(smallest_change(matrix, have, A2)) == {"torch_npu": "2.7.1.post8"}
 
 
+def test_a_wheel_that_stays_gets_the_cann_of_its_own_row(tmp_path: Path) -> None:
+    rows = (
+        {"id": "torch_npu-1", "components": "torch_npu=2.9.0.post8 torch=2.9.0 cann=9.1.0"
+                                            " torch_npu_product=26.1.1", "source": "a (fork)"},
+        {"id": "torch_npu-2", "components": "torch_npu=2.9.0 torch=2.9.0 cann=9.0.0"},
+        {"id": "torch_npu-3", "kind": "compatible",
+         "components": "torch_npu_product=26.1.X cann=9.0.X"},
+    )  # fmt: skip
+    have = {"torch": "2.9.0", "torch_npu": "2.9.0.post8", "cann": "9.2.0"}
+    # 9.0.0 is declared by the project too, but no row pairs the wheel with it.
+    assert moves(smallest_change(matrix_of(tmp_path, *rows), have, A2)) == {"cann": "9.1.0"}
+
+
 def test_commands_can_be_pasted(matrix: Matrix) -> None:
     have = {"torch": "2.12.0", "torch_npu": "2.8.0.post2", "cann": "8.5.0"}
     on_x86 = smallest_change(matrix, have, Context(product="A2", arch="x86_64"))

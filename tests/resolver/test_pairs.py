@@ -364,3 +364,16 @@ def load_once() -> Matrix:
     if not _LOADED:
         _LOADED.append(load())
     return _LOADED[0]
+
+
+def test_what_a_feature_needs_of_each_part_pairs_nothing(tmp_path: Path) -> None:
+    matrix = matrix_of(
+        tmp_path,
+        {"id": "cann_hdk-1", "kind": "requirement",
+         "components": "feature=large_pages cann=>=8.1.RC1 hdk=>=25.0.RC1"},
+        {"id": "cann_hdk-2", "kind": "compatible", "components": "cann=8.1.RC1 hdk=25.2.X"},
+    )  # fmt: skip
+    for driver, status in (("25.2.0", "compatible"), ("26.1.0", "undeclared")):
+        result = result_of(matrix, {"cann": "8.1.RC1", "hdk": driver}, "cann", "hdk")
+        assert result.status == status
+        assert "cann_hdk-1" not in result.claims

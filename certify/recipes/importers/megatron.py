@@ -84,9 +84,9 @@ def _apply(imported: Imported, raw: dict[str, Any], option: Option) -> None:
             value = _constant(constant) if constant else typed(key, option.value)
         except ValueError:
             if option.values:
-                shown = option.value.replace(UNKNOWN, "?")
-                found = f"{option.name} {shown}"
-                imported.problems.append(Problem("S16", found, option.origin))
+                rule = "S21" if UNKNOWN in option.value else "S16"
+                found = f"{option.name} {option.value.replace(UNKNOWN, '?')}"
+                imported.problems.append(Problem(rule, found, option.origin))
             continue
         put(raw, key, value)
         imported.origins[key] = option.origin

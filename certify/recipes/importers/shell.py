@@ -90,7 +90,14 @@ class _Reader(Expressions):
         self.children(node)
         self.certain = before
 
-    on_for_statement = on_c_style_for_statement = on_while_statement = uncertain
+    def on_for_statement(self, node: Any) -> None:
+        """The loop's variable has a value that only a run could tell."""
+        variable = node.child_by_field_name("variable")
+        if variable is not None:
+            self.script.variables[self.text(variable)] = self.unknown(node)
+        self.uncertain(node)
+
+    on_c_style_for_statement = on_while_statement = uncertain
     on_case_statement = on_subshell = uncertain
 
     def on_function_definition(self, node: Any) -> None:
@@ -170,8 +177,14 @@ class _Reader(Expressions):
         name = self.text(name_node)
         value: Value = ()
         if value_node is not None and value_node.type == "array":
-            self.arrays[name] = self.words(value_node.named_children)
-            joined = " ".join(word.text for word in self.arrays[name])
+            elements = [child for child in value_node.named_children if child.type != "comment"]
+            words = self.words(elements)
+            joined = " ".join(word.text for word in words)
+            more = any(child.type == "+=" for child in node.children)
+            if more and self.script.variables.get(name):
+                # The joined text goes on after what the array has so far.
+                joined = " " + joined
+            self.arrays[name] = [*self.arrays.get(name, []), *words] if more else words
             value = (Piece(joined, self.origin(value_node)),)
         elif value_node is not None:
             value = self.value(value_node)
@@ -214,7 +227,24 @@ class _Reader(Expressions):
         command = Command(tuple(words), self.origin(node), env, pipefail=self.pipefail)
         self.script.commands.append(command)
         if words:
+            self.assigned_by(words, node)
             self.builtin(words, node)
+
+    def assigned_by(self, words: list[Word], node: Any) -> None:
+        """Variables that a builtin sets to what only a run could tell."""
+        known = [word.text for word in words if word.known]
+        plain = [text for text in known[1:] if not text.startswith("-")]
+        if known[:1] in (["read"], ["mapfile"], ["readarray"]):
+            names = plain
+        elif known[:1] == ["getopts"]:
+            names = [*plain[1:2], "OPTARG", "OPTIND"]
+        elif known[:2] == ["printf", "-v"]:
+            names = plain[:1]
+        else:
+            return
+        for name in names:
+            if name.isidentifier():
+                self.script.variables[name] = self.unknown(node)
 
     def builtin(self, words: list[Word], node: Any) -> None:
         """Follow what changes how the rest is read: set, source, functions of the script."""

@@ -46,6 +46,7 @@ RULES: dict[str, Rule] = {
     "S18": Rule("error", "the launcher is not told the cluster: it starts a single process"),
     "S19": Rule("warning", "a sourced file is missing"),
     "S20": Rule("error", "bash cannot parse this part of the script"),
+    "S21": Rule("info", "only running the script would tell the value of an option"),
     # -- layout ------------------------------------------------------------------------------
     "P01": Rule("error", "world size is not divisible by TP x PP x CP", f"{_ARGUMENTS}:315"),
     "P02": Rule(

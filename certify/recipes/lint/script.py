@@ -111,7 +111,8 @@ def options(c: Context) -> Iterator[Hit]:
         if "--" not in one.value
     }  # fmt: skip
     for word in imported.options.stray[:50]:
-        if word.origin not in to_fill:
+        # What only a run could tell, as "$@", may well be options.
+        if word.known and word.origin not in to_fill:
             yield Hit("S08", word.text[:60], word.origin)
 
 

@@ -38,6 +38,9 @@ SCRIPTS = {
     "comment": "A=1 # not A=2\nout $A # tail",
     "export": "export A=1 B=2\nout $A$B",
     "one line": "A=1; B=$A$A; out $B",
+    "comments in an array": 'A=(\n  # sizes\n  --a 1  # one\n  --b 2\n)\nout "${A[@]}"',
+    "a longer array": 'A=(--a 1)\nA+=(--b "2 3")\nout "${A[@]}" ${A[*]}',
+    "an array from nothing": "A+=(--a 1)\nout ${A[@]}",
     "plus sign": "A=1e-5\nout --lr $A --x=-1",
 }
 
@@ -64,6 +67,22 @@ def test_words_are_those_that_bash_passes(name: str) -> None:
 )
 def test_what_only_running_could_tell_is_unknown(text: str) -> None:
     assert words(text) == [UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for A in a b; do out $A; done",
+        "read -r A < hosts\nout $A",
+        "mapfile -t A < hosts\nout $A",
+        'getopts "a:" A\nout $A',
+        "printf -v A %d 3\nout $A",
+    ],
+)
+def test_what_a_loop_or_a_builtin_sets_is_assigned_and_unknown(text: str) -> None:
+    script = read_script(text, "x.sh")
+    assert [word.text for word in script.commands[-1].words[1:]] == [UNKNOWN]
+    assert script.unassigned == {}
 
 
 def test_origins_name_the_line_of_every_word() -> None:

@@ -58,6 +58,7 @@ DENSE = {
     "S17": ("TP=2\n", "TP=2\nMASTER_ADDR=<address>\n"),
     "S18": ("torchrun $DISTRIBUTED_ARGS", "torchrun"),
     "S19": ("TP=2\n", "TP=2\nsource examples/nothing.sh\n"),
+    "S21": ("--train-iters 100", "--train-iters $1"),
     "S20": ("TP=2\n", "TP=2\nif then )\n"),
     "P01": ("TP=2", "TP=3"),
     "P02": ("--global-batch-size 16", "--global-batch-size 18"),
@@ -116,6 +117,13 @@ def test_rule_on_a_dense_script(checkout: Path, rule: str) -> None:
     findings = lint(checkout, MCORE, scripts.MEGATRON.replace(old, new))
     assert rule in {one.rule for one in findings}
     assert all(one.line > 0 and one.file for one in findings)
+
+
+def test_what_only_a_run_could_tell_is_no_error(checkout: Path) -> None:
+    text = scripts.MEGATRON.replace("$MODEL_ARGS \\", '$MODEL_ARGS "$@" \\')
+    text = text.replace("--train-iters 100", "--train-iters $1")
+    assert text.count("$@") == text.count("$1") == 1
+    assert not [one for one in lint(checkout, MCORE, text) if one.severity == "error"]
 
 
 SPARSE = {

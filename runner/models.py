@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from certify.runspec import ModelSpec
 
 
+def _first_sentence(error: Exception) -> str:
+    # transformers goes on to list every model type that it knows.
+    return str(error).partition(". ")[0]
+
+
 def build(spec: ModelSpec, hf_config: dict[str, Any]) -> nn.Module:
     """The stock causal-LM class of ``hf_config["model_type"]`` on the meta device.
 
@@ -44,7 +49,7 @@ def build(spec: ModelSpec, hf_config: dict[str, Any]) -> nn.Module:
         model = built_twice(on_meta)
     except (ValueError, KeyError) as error:
         raise UsageError(
-            f"transformers cannot build {model_type!r}: {error}",
+            f"transformers cannot build {model_type!r}: {_first_sentence(error)}",
             where="model.hf_config",
             expected="the configuration of a causal language model that this version knows",
             hint="certify check-env --for RECIPE names the version it needs",

@@ -35,16 +35,19 @@ if TYPE_CHECKING:
 SCHEMA = "certify.plantrace/1"
 # The name under which transformers finds the attention that is traced.
 ATTENTION = "certify_plan"
+# Positions of a chunk of the gated delta rule, in transformers and in flash-linear-attention.
+DELTA_CHUNK = 64
 
 
 def shortened(hf_config: dict[str, Any], layers: int) -> dict[str, Any]:
     """The configuration with this many layers; lists with one entry a layer are cut."""
-    depth = hf_config["num_hidden_layers"]
+    key = "num_hidden_layers" if "num_hidden_layers" in hf_config else "num_layers"
+    depth = hf_config[key]
     cut = {
         k: v[:layers] if isinstance(v, list) and len(v) == depth and depth > layers else v
         for k, v in hf_config.items()
     }
-    return {**cut, "num_hidden_layers": layers}
+    return {**cut, key: layers}
 
 
 # -- balanced routing: how many rows travel cannot be read from tensors that hold nothing ---------
@@ -86,6 +89,39 @@ def _fused_attention(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
 ) -> tuple[torch.Tensor, None]:
     return _Fused.apply(query, key, value), None
+
+
+class _FusedDelta(torch.autograd.Function):  # type: ignore[misc]
+    """What a fused chunked delta rule keeps: its inputs, and one row of a chunk's matrix a token."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        value = tensors[2]
+        # [samples, positions, heads, chunk]
+        inside = value.new_empty((*value.shape[:3], DELTA_CHUNK))
+        ctx.save_for_backward(*tensors, inside)
+        return torch.empty_like(value, memory_format=torch.contiguous_format)
+
+    @staticmethod
+    def backward(ctx: Any, _: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.empty_like(t) for t in ctx.saved_tensors[:5])
+
+
+def _fused_delta(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, g: torch.Tensor,
+    beta: torch.Tensor, *_: Any, **__: Any,
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    return _FusedDelta.apply(query, key, value, g, beta), None
+
+
+def _fuse_delta(model: nn.Module) -> None:
+    """The plain recurrence is a Python loop over positions: thousands of operators a layer."""
+    code = sys.modules[type(model).__module__]
+    if hasattr(code, "torch_chunk_gated_delta_rule"):
+        code.torch_chunk_gated_delta_rule = _fused_delta
+    for module in model.modules():
+        if hasattr(module, "chunk_gated_delta_rule"):  # transformers 4.57: bound at construction
+            module.chunk_gated_delta_rule = _fused_delta
 
 
 def _prepare() -> None:
@@ -172,6 +208,7 @@ def trace(spec: PlanSpec, layers: int) -> dict[str, Any]:
         ModelSpec(spec.hf_config, "", "", spec.dtype, ATTENTION),
         shortened(spec.hf_config, layers),
     )
+    _fuse_delta(model)
     wrapped = fsdp.parallelise(model, spec.parallel, meshes)
     with FakeTensorMode(allow_non_fake_inputs=True):
         models.materialise(model, torch.device("cpu"))

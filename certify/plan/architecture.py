@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from certify.plan.stock import COMMON, Habits
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -40,7 +42,8 @@ class Mixer:
 
     q, k, v: what the fused attention kernel keeps for its backward pass; out: its result, which
     the output projection keeps; heads: query heads (one fp32 log-sum-exp each); normed: widths
-    that pass a norm of their own before; other: further elements kept a token (latents);
+    that pass a norm of their own before; other: further elements kept a token (latents); fp32:
+    the same in fp32; beside_v: elements that stay because v is a view of the tensor they are in;
     score_width: heads x (d_qk + d_v), the factor of the FLOPs that grow with the length (0 for
     recurrent mixers); window: tokens attention looks back at most, None for all.
     """
@@ -53,6 +56,8 @@ class Mixer:
     heads: int
     normed: int = 0
     other: int = 0
+    fp32: int = 0
+    beside_v: int = 0
     score_width: int = 0
     window: int | None = None
 
@@ -73,13 +78,15 @@ class Mlp:
 @dataclass(frozen=True)
 class Moe:
     """experts: routed experts with weights; topk: chosen a token; mlp: one of them; zero_experts:
-    experts that pass a token on unchanged (LongCat); shared: the shared expert, or None."""
+    experts that pass a token on unchanged (LongCat); shared: the shared expert, or None;
+    shared_gate: its result is multiplied with a gate of its own."""
 
     experts: int
     topk: int
     mlp: Mlp
     shared: Mlp | None = None
     zero_experts: int = 0
+    shared_gate: bool = False
 
     @property
     def active(self) -> float:
@@ -89,13 +96,16 @@ class Moe:
 
 @dataclass(frozen=True)
 class Layer:
-    """One decoder layer. norms: norms of the residual width."""
+    """One decoder layer. norms: norms of the residual width; dropouts: of the residual width,
+    with a probability above 0; habits: of the class that computes it."""
 
     mixers: tuple[Mixer, ...]
     mlps: tuple[Mlp, ...]
     moe: Moe | None
     norms: int
     weights: tuple[Weight, ...]
+    dropouts: int = 0
+    habits: Habits = COMMON
 
     def numel(self, *parts: str) -> int:
         """Elements of the weights of these parts, of all when none is named."""

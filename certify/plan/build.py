@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from certify.plan import weights
 from certify.plan.architecture import Layer, Mlp, Moe, Weight
+from certify.plan.stock import habits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +74,10 @@ def _layer(n: Mapping[str, Any], index: int) -> Layer:
         found += _expert_weights(n, moe)
     count = 4 if n.get("post_norm") else 2
     found += weights.norms(n["hidden"], count, bool(n.get("norm_bias")))
-    return Layer((mixer,), mlps, moe, count, tuple(found))
+    habits = habits_of(n.get("model_type"))
+    if habits.one_projection:
+        mixer = replace(mixer, beside_v=mixer.q + mixer.k)
+    return Layer((mixer,), mlps, moe, count, tuple(found), n.get("dropouts") or 0, habits)
 
 
 def _mixer(n: Mapping[str, Any], index: int) -> tuple[Mixer, list[Weight]]:
@@ -138,7 +143,7 @@ def _moe(n: Mapping[str, Any], index: int) -> Moe | None:
         return None
     shared = Mlp(moe["shared"], n["gated"]) if moe.get("shared") else None
     return Moe(moe["experts"], moe["topk"], Mlp(moe["ffn"], n["gated"]), shared,
-               moe.get("zero") or 0)  # fmt: skip
+               moe.get("zero") or 0, bool(moe.get("gate")))  # fmt: skip
 
 
 def _expert_weights(n: Mapping[str, Any], moe: Moe) -> list[Weight]:
@@ -162,7 +167,8 @@ def _shortcut_layer(n: Mapping[str, Any]) -> Layer:
     for index in range(2):
         found += weights.dense(n["hidden"], mlp, f"mlps.{index}", "dense")
     found += weights.norms(n["hidden"], 4)
-    return Layer((first, second), (mlp, mlp), moe, 4, tuple(found))
+    habits = habits_of(n.get("model_type"))
+    return Layer((first, second), (mlp, mlp), moe, 4, tuple(found), habits=habits)
 
 
 def _mamba_layer(n: Mapping[str, Any], index: int) -> Layer:

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 Numbers = dict[str, Any]
 
+# How configurations call the number of routed experts, and of shared ones of a routed one's width.
+_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+_SHARED_COPIES = (
+    "n_shared_experts",
+    "num_shared_experts",
+    "num_shared_expert",
+    "moe_num_shared_experts",
+)
+
 # Model types whose query, key and value projections have a bias whatever the configuration says.
 _QKV_BIAS = ("qwen", "qwen2", "qwen2_moe", "chatglm")
 # Which kind of per-head norm before the attention, by model type.
@@ -27,8 +36,18 @@ _QK_NORM = {
     "qwen3": "head",
     "qwen3_moe": "head",
     "qwen3_next": "head",
+    "qwen3_5_text": "head",
+    "qwen3_5_moe_text": "head",
     "minimax_m2": "full",
 }
+# Model types with a norm before and after each block.
+_POST_NORM = ("gemma2", "glm4")
+# Model types whose shared expert has a gate of its own.
+_SHARED_GATE = ("qwen2_moe", "qwen3_next", "qwen3_5_moe_text")
+# Model types whose router has a bias that an optimizer holds; elsewhere it is a buffer.
+_ROUTER_BIAS = ("gpt_oss",)
+# Residual dropout where the configuration is silent, by model type (transformers 5.24).
+_RESIDUAL_DROPOUT = {"seed_oss": 0.1}
 # Model types with one input projection in the feed-forward instead of a gated pair.
 _UNGATED = ("bloom", "plm")
 # Model types with a bias on every matrix and norm, and a feed-forward four times as wide.
@@ -74,10 +93,13 @@ def of_config(config: Mapping[str, Any]) -> Numbers:
         window=config.get("sliding_window"),
         layer_types=config.get("layer_types"),
         gated=kind not in _UNGATED,
+        post_norm=kind in _POST_NORM or None,
+        # After the attention and after the feed-forward.
+        dropouts=2 if config.get("residual_dropout", _RESIDUAL_DROPOUT.get(kind)) else None,
     )
     if config.get("kv_lora_rank"):
         numbers["latent"] = _latent_of_config(config)
-    if _first(config, "num_experts", "n_routed_experts", "num_local_experts"):
+    if _first(config, *_EXPERTS):
         numbers["moe"] = _moe_of_config(config, kind)
     if config.get("linear_num_value_heads"):
         numbers["delta"] = {
@@ -118,22 +140,22 @@ def _latent_of_config(config: Mapping[str, Any]) -> Numbers:
 def _moe_of_config(config: Mapping[str, Any], kind: str) -> Numbers:
     ffn = _first(config, "moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
     shared = config.get("shared_expert_intermediate_size")
-    copies = _first(config, "n_shared_experts", "num_shared_experts", "num_shared_expert")
+    copies = _first(config, *_SHARED_COPIES)
     if copies:
         shared = copies * ffn
     return _present(
-        experts=_first(config, "num_experts", "n_routed_experts", "num_local_experts"),
-        topk=_first(config, "num_experts_per_tok", "moe_topk"),
+        experts=_first(config, *_EXPERTS),
+        topk=_first(config, "num_experts_per_tok", "moe_topk", "moe_k"),
         ffn=ffn,
         shared=shared,
-        gate=kind in ("qwen3_next", "qwen2_moe"),
+        gate=kind in _SHARED_GATE,
         zero=config.get("zero_expert_num"),
-        first_dense=config.get("first_k_dense_replace"),
-        period=config.get("decoder_sparse_step"),
+        first_dense=_first(config, "first_k_dense_replace", "moe_layer_start_index"),
+        period=_first(config, "decoder_sparse_step", "moe_layer_interval"),
         dense_layers=config.get("mlp_only_layers"),
         mlp_layer_types=config.get("mlp_layer_types"),
         bias=kind == "gpt_oss",
-        router_bias=kind == "gpt_oss",  # elsewhere a buffer, which no optimizer holds
+        router_bias=kind in _ROUTER_BIAS,
     )
 
 

@@ -45,19 +45,27 @@ _ROW_INDICES = 4
 def layer_kept(layer: Layer, hidden: int, tokens: float, dtype_bytes: int) -> float:
     """Bytes of activations that one layer keeps for its backward pass.
 
-    Norms: `norm_kept`. Mixers: `mixer_kept`, and fp32 input and normalised value of their own
-    norms. Dense MLP: gate, up, activation and product. Experts, on tokens x topk rows: the
+    Norms: by the class's habits (`stock`). Mixers: `mixer_kept`, their own norms, and what stays
+    because a tensor shares its storage with them. Dense MLP: gate, up, activation and product. Experts, on tokens x topk rows: the
     permuted rows, the same four of one expert, the rows that return; and the router's softmax in
     fp32.
     """
-    d = dtype_bytes
-    total = layer.norms * norm_kept(hidden, d)
+    d, habits = dtype_bytes, layer.habits
+    total = layer.norms * (habits.norm_kept(hidden, d) + hidden * d)
+    total -= habits.silent_norms * hidden * d
+    total += layer.dropouts * hidden  # one byte of mask an element
     for mixer in layer.mixers:
-        total += mixer_kept(mixer, d) + mixer.normed * (_FP32 + d)
+        total += mixer_kept(mixer, d) + habits.norm_kept(mixer.normed, d)
+        total += mixer.beside_v * d + mixer.fp32 * _FP32
     total += sum(mlp.kept for mlp in layer.mlps) * d
     if layer.moe is not None:
         rows = layer.moe.active
-        total += rows * (2 * hidden + layer.moe.mlp.kept) * d
+        each = layer.moe.mlp.kept
+        if habits.expert_widths is not None:
+            each = habits.expert_widths * layer.moe.mlp.ffn
+        total += rows * (2 * hidden + each) * d
+        total += _FP32 * hidden if habits.router_fp32 else 0
+        total += hidden * d if layer.moe.shared_gate else 0
         total += _FP32 * layer.moe.experts + _ROW_INDICES * _INT64 * rows
         total += layer.moe.shared.kept * d if layer.moe.shared else 0
     return total * tokens

@@ -189,6 +189,15 @@ def compare(
     return found
 
 
+def untraceable(model: Architecture) -> str | None:
+    """What of a model the trace cannot follow, None when it can."""
+    if any(".indexer." in weight.name for weight in model.weights):
+        return "the sparse indexer: stock transformers writes out what a fused kernel never holds"
+    if any(layer.moe is not None and layer.moe.zero_experts for layer in model.layers):
+        return "experts without weights: how many rows they take depends on values"
+    return None
+
+
 def trace_question(question: Question, plan: Plan) -> tuple[list[Traced], dict[str, Any]]:
     """Trace what was planned and compare. Raises CannotJudgeError where there is no trace."""
     layout = plan.layout
@@ -200,6 +209,13 @@ def trace_question(question: Question, plan: Plan) -> tuple[list[Traced], dict[s
         )
     if plan.problems:
         raise CannotJudgeError(f"nothing to trace: {plan.problems[0]}", where=question.recipe.id)
+    reason = untraceable(plan.model)
+    if reason is not None:
+        raise CannotJudgeError(
+            f"the trace cannot follow {reason}",
+            where=question.recipe.id,
+            hint="plan by formula only: leave out --trace",
+        )
     config = question.config.config
     with TemporaryDirectory(prefix="certify-plan-") as folder:
         spec = spec_of(config, layout, depths(plan.model, config), str(Path(folder, "trace.json")))

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from certify.plan.architecture import Architecture, Layer, Mixer, Mlp, Moe, Weight
 
+# Positions of a chunk of the gated delta rule (transformers, flash-linear-attention).
+_DELTA_CHUNK = 64
+
 
 @dataclass(frozen=True)
 class AttentionSizes:
@@ -135,6 +138,8 @@ def latent_attention(hidden: int, s: LatentSizes) -> tuple[Mixer, list[Weight]]:
         normed=(s.q_rank or 0) + s.kv_rank,
         other=(s.q_rank or 0) + s.kv_rank + s.rope,
         score_width=s.heads * (d_qk + s.value),
+        # Keys and values are cut out of the result of one projection.
+        beside_v=s.heads * s.nope,
     ), found
 
 
@@ -149,9 +154,14 @@ def delta_attention(hidden: int, s: DeltaSizes) -> tuple[Mixer, list[Weight]]:
     found += [Weight(f"{at}.{n}", (s.value_heads,), "attention", 0) for n in ("dt_bias", "A_log")]
     found.append(Weight(f"{at}.norm.weight", (s.value_dim,), "norm"))
     found += _linear(f"{at}.out_proj", hidden, value, "attention", 1)
-    # Keys are repeated to the value heads; the convolution keeps its input and its result.
-    wide = s.value_heads * s.key_dim
-    return Mixer("delta", wide, wide, value, value, 0, normed=value, other=2 * mixed + value), found
+    # The convolution keeps its input and its result; the recurrence a row of a chunk's matrix a
+    # head; the gated norm its input, and its gate before and after SiLU, in fp32, and the normalised
+    # value before and after its weight.
+    return Mixer(
+        "delta", key, key, value, value, 0,
+        other=2 * mixed + 2 * value + s.value_heads * _DELTA_CHUNK,
+        fp32=3 * value + 4 * s.value_heads,
+    ), found  # fmt: skip
 
 
 def mamba(hidden: int, s: MambaSizes) -> tuple[Mixer, list[Weight]]:

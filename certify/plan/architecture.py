@@ -117,7 +117,8 @@ class Architecture:
     """A model. embedding, head (None when tied) and norm stand outside the layers.
 
     mtp: layers of multi-token prediction, each with a 2h x h projection before it; vocab: rows
-    of the embedding as trained; notes: what was assumed while reading the facts.
+    of the embedding as trained; capped: logits pass a tanh, whose result stays beside them;
+    notes: what was assumed while reading the facts.
     """
 
     hidden: int
@@ -127,6 +128,7 @@ class Architecture:
     tied: bool
     mtp: tuple[Layer, ...] = ()
     notes: tuple[str, ...] = ()
+    capped: bool = False
 
     @property
     def weights(self) -> tuple[Weight, ...]:

@@ -56,7 +56,8 @@ def architecture(numbers: Mapping[str, Any]) -> Architecture:
         notes.append("FLOPs of recurrences are not in the formula, their activations approximate")
     layers = tuple(_layer(n, index) for index in range(n["layers"]))
     mtp = tuple(_prediction_layer(n, layers[-1]) for _ in range(n.get("mtp") or 0))
-    return weights.assemble(n["hidden"], n["vocab"], layers, n["tied"], mtp, tuple(notes))
+    found = weights.assemble(n["hidden"], n["vocab"], layers, n["tied"], mtp, tuple(notes))
+    return replace(found, capped=bool(n.get("capped")))
 
 
 def _layer(n: Mapping[str, Any], index: int) -> Layer:

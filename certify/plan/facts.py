@@ -94,6 +94,7 @@ def of_config(config: Mapping[str, Any]) -> Numbers:
         layer_types=config.get("layer_types"),
         gated=kind not in _UNGATED,
         post_norm=kind in _POST_NORM or None,
+        capped=bool(config.get("final_logit_softcapping")) or None,
         # After the attention and after the feed-forward.
         dropouts=2 if config.get("residual_dropout", _RESIDUAL_DROPOUT.get(kind)) else None,
     )

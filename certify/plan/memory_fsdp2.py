@@ -101,6 +101,7 @@ def _terms(model: Architecture, layout: Fsdp2Layout) -> _Terms:
     exchanged = layout.ep > 1
     backward = _EXCHANGED_ROWS_BACKWARD if exchanged else _LOCAL_ROWS_BACKWARD
     head = outer.get("head", 0)
+    shown = tokens * model.vocab * d * (2 if model.capped else 1)
     return _Terms(
         kept=len(kept) * tokens * hidden * d if layout.recompute else sum(kept),
         final=norm_kept(hidden, d) * tokens,
@@ -113,7 +114,7 @@ def _terms(model: Architecture, layout: Fsdp2Layout) -> _Terms:
         head=head * d,
         head_elements=head,
         root=outer["root"] * d if model.tied else 0,
-        logits=tokens * model.vocab * d if layout.chunk_loss_size is None else 0,
+        logits=shown if layout.chunk_loss_size is None else 0,
         gradients=BYTES[layout.master_dtype] * sharding.local_elements(model, layout),
     )
 

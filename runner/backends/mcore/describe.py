@@ -46,6 +46,7 @@ def components(parts: Parts, places: list[Place], spec: RunSpec) -> list[Compone
         "layers_here": sum(len(model.decoder.layers) for model in parts.models),
         "moe_dispatcher": config.moe_token_dispatcher_type if moe else None,
         "recompute": config.recompute_granularity,
+        "held_by_rank": parallel.everyone(held(parts)),
     }
     optimizer = {
         "base": f"{base.__module__}.{base.__qualname__}",
@@ -71,6 +72,27 @@ def components(parts: Parts, places: list[Place], spec: RunSpec) -> list[Compone
         read_back.component("scheduler", scheduler, schedule),
         read_back.component("loss", VocabParallelCrossEntropy, loss),
     ]
+
+
+def held(parts: Parts) -> dict[str, int]:
+    """Elements on this rank: parameters, gradient buffers (padding included), and what its
+    optimizers update (each with two moments)."""
+    buffers = [
+        buffer
+        for chunk in parts.chunks
+        for buffer in (*chunk.buffers, *chunk.expert_parallel_buffers)
+    ]
+    updated = [
+        parameter
+        for inner in parts.inner
+        for group in inner.optimizer.param_groups
+        for parameter in group["params"]
+    ]
+    return {
+        "parameters": sum(p.numel() for model in parts.models for p in model.parameters()),
+        "gradients": sum(buffer.grad_data.numel() for buffer in buffers),
+        "optimizer": sum(parameter.numel() for parameter in updated),
+    }
 
 
 def modules(parts: Parts) -> Modules:

@@ -10,6 +10,11 @@ import pytest
 
 from certify import records
 from certify.errors import CannotJudgeError, UsageError
+from certify.plan import build
+from certify.plan.facts import of_config
+from certify.plan.layout import McoreLayout
+from certify.plan.memory_mcore import optimizer_bytes, rank_elements
+from certify.plan.pipeline import stages_of
 from certify.runspec import CheckpointSpec, EvidenceSpec
 from runner import evidence
 from runner.backends.mcore import limits
@@ -142,12 +147,53 @@ def test_a_layout_trains_what_one_rank_trains(
         assert len(topology.groups[group]) == layout.get(f"{group}_size", 1)
 
 
+def as_planned(run: Run) -> None:
+    """What every rank holds is what `certify plan` says by formula."""
+    spec = run.spec
+    model = build.architecture(of_config(spec.model.hf_config))
+    parallel = spec.parallel
+    layout = McoreLayout(
+        world_size=spec.world_size,
+        tp=parallel.tp_size,
+        pp=parallel.pp_size,
+        virtual=parallel.vpp_size,
+        ep=parallel.ep_size,
+        distributed_optimizer=parallel.distributed_optimizer,
+    )
+    components = {c.part: c.effective for c in run.file.of(records.Component)}
+    by_rank = components["model"]["held_by_rank"]
+    assert len(by_rank) == spec.world_size
+    stages = stages_of(model, layout)
+    per_stage = spec.world_size // layout.pp  # Megatron numbers pipeline stages slowest
+    updated = {stage.rank: 0 for stage in stages}
+    for rank, held in enumerate(by_rank):
+        stage = stages[rank // per_stage]
+        weights = [w for chunk in stage.chunks for layer in chunk for w in layer.weights]
+        dense, expert = rank_elements((*weights, *stage.outer), layout)
+        assert held["parameters"] == dense + expert
+        # Buffers are padded to multiples of 64 elements a parameter and 128 bytes a rank.
+        assert 0 <= held["gradients"] - held["parameters"] <= 0.1 * held["parameters"]
+        updated[stage.rank] += held["optimizer"]
+    for stage in stages:
+        weights = [w for chunk in stage.chunks for layer in chunk for w in layer.weights]
+        dense, expert = rank_elements((*weights, *stage.outer), layout)
+        # 12 bytes an element: a master copy and two moments.
+        expected = optimizer_bytes(dense, expert, layout) / 12 * per_stage
+        assert updated[stage.rank] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_rank_holds_what_the_plan_says(name: str, several: dict[str, Run]) -> None:
+    as_planned(several[name])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_every_layout(ranks: int, alone: dict[str, Run]) -> None:
     names = {name: found for name, found in MORE.items() if found[1] == ranks}
     for name, run in zip(names, tiny.start_all(specs(alone, names)), strict=True):
         same_training(run, alone[MORE[name][0]])
+        as_planned(run)
 
 
 def test_unset_attributes_are_seen_in_the_gradient_norm(several: dict[str, Run]) -> None:

@@ -92,7 +92,7 @@ def _fused_attention(
 
 
 class _FusedDelta(torch.autograd.Function):  # type: ignore[misc]
-    """What a fused chunked delta rule keeps: its inputs, and one row of a chunk's matrix a token."""
+    """What a fused chunked delta rule keeps: its inputs, and a row of a chunk's matrix a token."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: torch.Tensor) -> torch.Tensor:
@@ -116,7 +116,7 @@ def _fused_delta(
 
 def _fuse_delta(model: nn.Module) -> None:
     """The plain recurrence is a Python loop over positions: thousands of operators a layer."""
-    code = sys.modules[type(model).__module__]
+    code: Any = sys.modules[type(model).__module__]
     if hasattr(code, "torch_chunk_gated_delta_rule"):
         code.torch_chunk_gated_delta_rule = _fused_delta
     for module in model.modules():

@@ -46,9 +46,9 @@ def layer_kept(layer: Layer, hidden: int, tokens: float, dtype_bytes: int) -> fl
     """Bytes of activations that one layer keeps for its backward pass.
 
     Norms: by the class's habits (`stock`). Mixers: `mixer_kept`, their own norms, and what stays
-    because a tensor shares its storage with them. Dense MLP: gate, up, activation and product. Experts, on tokens x topk rows: the
-    permuted rows, the same four of one expert, the rows that return; and the router's softmax in
-    fp32.
+    because a tensor shares its storage with them. Dense MLP: gate, up, activation and product.
+    Experts, on tokens x topk rows: the permuted rows, the same four of one expert, the rows that
+    return; and the router's softmax in fp32.
     """
     d, habits = dtype_bytes, layer.habits
     total = layer.norms * (habits.norm_kept(hidden, d) + hidden * d)

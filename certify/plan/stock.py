@@ -1,7 +1,7 @@
-"""Where stock transformers classes keep more, or less, for their backward pass than the common rule.
+"""Where stock transformers classes keep more, or less, for their backward pass than most.
 
-Read from the classes of transformers 5.24 and checked with `torch.autograd.graph.saved_tensors_hooks`
-on every family of the table (tests/plan/test_kept.py).
+Read from the classes of transformers 5.24 and checked against what autograd saves, by
+`torch.autograd.graph.saved_tensors_hooks` (tests/plan/test_kept.py).
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ def delta_attention(hidden: int, s: DeltaSizes) -> tuple[Mixer, list[Weight]]:
     found.append(Weight(f"{at}.norm.weight", (s.value_dim,), "norm"))
     found += _linear(f"{at}.out_proj", hidden, value, "attention", 1)
     # The convolution keeps its input and its result; the recurrence a row of a chunk's matrix a
-    # head; the gated norm its input, and its gate before and after SiLU, in fp32, and the normalised
-    # value before and after its weight.
+    # head; the gated norm its input, and its gate before and after SiLU, in fp32, and the
+    # normalised value before and after its weight.
     return Mixer(
         "delta", key, key, value, value, 0,
         other=2 * mixed + 2 * value + s.value_heads * _DELTA_CHUNK,

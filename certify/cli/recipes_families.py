@@ -11,10 +11,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certify.campaign.request import load_scale
 from certify.cli.recipes import SCHEMA
 from certify.errors import EXIT_PASS, InfrastructureError, UsageError
-from certify.recipes.family_table import counts, environment_of, families, merged, render
 from certify.runspec import FamiliesSpec, write_families_spec
 
 if TYPE_CHECKING:
@@ -41,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0; a family that fails is a result. 2 usage, 4 when nothing could be tried."""
+    # Here and not above: listing recipes loads this file for its options.
+    from certify.campaign.request import load_scale
+    from certify.recipes.family_table import counts, environment_of, families, merged, render
+
     table = families(load_scale("tiny"))
     if args.out:
         _try(table, args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import CannotJudgeError
@@ -29,6 +28,8 @@ def require_scalable(model_type: Any) -> None:
     """Raises CannotJudgeError for a model type whose features the rules do not keep."""
     if model_type in SCALABLE:
         return
+    from difflib import get_close_matches
+
     close = get_close_matches(str(model_type), SCALABLE, n=3)
     raise CannotJudgeError(
         f"no rule scales model type {model_type!r} down yet",

@@ -78,6 +78,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     lang = args.lang or language()
+    if args.json and args.format not in ("text", "json"):
+        raise UsageError(
+            f"--json and --format {args.format}",
+            where="certify check-env",
+            expected="one form of output",
+            hint=f"certify check-env --format {args.format}",
+        )
     style = "json" if args.json else args.format
     if args.merge or args.nodes:
         return _nodes(args, style, lang)

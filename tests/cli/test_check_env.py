@@ -373,3 +373,9 @@ def test_public_cases(shared: Path) -> None:
         cwd=ROOT, capture_output=True, text=True, env=environ, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+def test_two_forms_of_output_are_refused() -> None:
+    result = call("--json", "--format", "junit")
+    assert result.returncode == 2
+    assert "--json and --format junit" in result.stderr

@@ -449,3 +449,34 @@ def test_small_files_of_packages_and_of_the_firmware_tool() -> None:
     assert [f.version for f in tool.components["firmware"]] == ["7.5.0.2.220"]
     entry = seen(read_report("[torch.backends]\ntorch_npu = torch_npu:_autoload\n"))
     assert entry["torch_npu_present"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cd MindSpeed-LLM && git branch\n  master\n* 2.2.0\n", ("mindspeed_llm", "2.2.0")),
+        ("cd MindSpeed\ngit branch\n* (HEAD detached at v1.0.0_core_r0.6.0)\n  master\n",
+         ("mindspeed_core", "v1.0.0_core_r0.6.0")),
+        ("~/MindSpeed-LLM$ git status\nOn branch 2.1.0\nnothing to commit\n",
+         ("mindspeed_llm", "2.1.0")),
+        ("git -C /w/Megatron-LM rev-parse --abbrev-ref HEAD\ncore_v0.12.1\n",
+         ("megatron", "core_v0.12.1")),
+        ("cd MindSpeed; git status\n头指针分离于 2.2.0_core_r0.12.1\n",
+         ("mindspeed_core", "2.2.0_core_r0.12.1")),
+    ],
+)  # fmt: skip
+def test_git_names_the_branch_in_use(text: str, expected: tuple[str, str]) -> None:
+    component, version = expected
+    assert seen(read_report(text))[component] == version
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cd somewhere && git branch\n* 2.2.0\n",
+        "cd MindSpeed-LLM && git branch\n\nlater\n* 2.2.0\n",
+        "cd MindSpeed-LLM && cd ../other && ls\ngit branch\n  2.2.0\n",
+    ],
+)
+def test_git_of_another_project_says_nothing(text: str) -> None:
+    assert "mindspeed_llm" not in seen(read_report(text))

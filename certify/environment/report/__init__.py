@@ -24,6 +24,7 @@ from certify.environment.report.environment_dumps import (
     SGLANG_ENV,
     VERL_DIAGNOSE,
 )
+from certify.environment.report.git_output import GIT
 from certify.environment.report.html_tables import HTML
 from certify.environment.report.packages import PIP_FREEZE, PIP_LIST, PIP_SHOW, add_package
 from certify.environment.report.shell import DOCKER_RUN, VARIABLES, read_permissions
@@ -58,6 +59,7 @@ FORMATS: dict[str, Format] = {
     "WHEEL": WHEEL,
     "version.py": VERSION_PY,
     "entry points": ENTRY_POINT,
+    "git": GIT,
     "docker run": DOCKER_RUN,
     "environment variables": VARIABLES,
     "verl diagnose": VERL_DIAGNOSE,

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 _HEADING = re.compile(r"^=== certify:(\S+)(?: (.{1,300}?))? ===\s*$")
 _CHECKOUT = re.compile(r"^checkout: (\S{1,300}) (\S{1,120})\s*$")
-_TREES = {
+TREES = {
     "mindspeed-llm": "mindspeed_llm",
     "mindspeed": "mindspeed_core",
     "fsdpturbo": "fsdpturbo",
+    "megatron-lm": "megatron",
 }
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def _read(block: Block, out: StackBuilder) -> tuple[str, str]:
@@ -99,10 +100,10 @@ def _checkouts(block: Block, out: StackBuilder) -> None:
         if match is None:
             continue
         path, head = match.groups()
-        parts = [part.lower() for part in path.split("/") if part.lower() in _TREES]
+        parts = [part.lower() for part in path.split("/") if part.lower() in TREES]
         if parts:
-            version = f"commit {head[:12]}" if _COMMIT.fullmatch(head) else head
-            out.add(_TREES[parts[-1]], version, block.source(offset), "stated", path=path)
+            version = f"commit {head[:12]}" if COMMIT.fullmatch(head) else head
+            out.add(TREES[parts[-1]], version, block.source(offset), "stated", path=path)
 
 
 def _read_abi(block: Block, out: StackBuilder) -> tuple[str, str]:

@@ -20,14 +20,18 @@ from typing import TYPE_CHECKING
 from certify.plan import sharding
 from certify.plan.layout import BYTES
 from certify.plan.memory_mcore import rank_elements
-from certify.plan.pipeline import chunks_per_rank, stages_of
+from certify.plan.pipeline import owner_of_head, sends_of, stages_of
 
 if TYPE_CHECKING:
     from certify.plan.architecture import Architecture, Layer
     from certify.plan.layout import Cluster, Fsdp2Layout, McoreLayout
+    from certify.plan.pipeline import Stage
 
 _INT64 = 8
 _GRADIENT = 4
+_FP32 = 4
+# Vocabulary-parallel cross-entropy: maximum, logit of the label, sum of exponentials.
+_LOSS_SUMS = 3
 
 
 @dataclass(frozen=True)
@@ -143,13 +147,13 @@ def mcore(
         [*(w for layer in layers for w in layer.weights), *own.outer], layout
     )
     found = _gradients(layout, cluster, dense, expert)
-    found += _tensor(model, layout, cluster, layers)
+    found += _tensor(model, layout, cluster, own, layers)
     found += _context(layout, cluster, layers)
     found += _experts(model, layout, cluster, layers)
     if layout.pp > 1:
         d, steps = BYTES[layout.param_dtype], layout.grad_accumulation
         residual = layout.tokens * model.hidden * d / layout.residual_share
-        calls = 2 * steps * chunks_per_rank(layout)
+        calls = steps * sends_of(layout, stage)
         found.append(
             collective(
                 "send",
@@ -162,6 +166,13 @@ def mcore(
                 "activations and their gradients",
             )
         )
+        ends = own.has_head or stage == 0
+        if model.tied and ends and owner_of_head(layout) != 0:
+            # Embedding and head are one tensor on two stages: their gradients are added.
+            size = _GRADIENT * model.vocab * model.hidden / layout.tp
+            stride = layout.world_size // layout.pp * owner_of_head(layout)
+            words = ("all_reduce", "embedding", 2, stride, cluster, 1, size)
+            found.append(collective(*words, "gradients of the tied embedding"))
     return found
 
 
@@ -195,11 +206,12 @@ def _passes(layout: McoreLayout) -> int:
 
 
 def _tensor(
-    model: Architecture, layout: McoreLayout, cluster: Cluster, layers: list[Layer]
+    model: Architecture, layout: McoreLayout, cluster: Cluster, own: Stage, layers: list[Layer]
 ) -> list[Collective]:
     """Two regions a layer (each mixer, each MLP). Sequence parallel: an all-gather before and a
     reduce-scatter after each, and one more all-gather in the backward pass, which gathers the
-    input again for the weights' gradient; without it an all-reduce each way."""
+    input again for the weights' gradient; without it an all-reduce each way. The embedding adds
+    its end of a region, the head its beginning, and the cross-entropy three sums a token."""
     if layout.tp == 1:
         return []
     steps, d = layout.grad_accumulation, BYTES[layout.param_dtype]
@@ -212,14 +224,24 @@ def _tensor(
     size = layout.tokens * model.hidden * d
     passes = _passes(layout)
     where = ("tp", layout.tp, 1, cluster)
+    embeddings = int(own.rank == 0)
+    heads = (1 + len(model.mtp)) * own.has_head
+    sums = _LOSS_SUMS * heads * steps
+    found = []
     if not layout.sequence_parallel:
-        calls = regions * steps * passes
-        return [collective("all_reduce", *where, calls, calls * size, "activations")]
-    gathers, scatters = regions * steps * (passes + 1), regions * steps * passes
-    return [
-        collective("all_gather", *where, gathers, gathers * size, "activations"),
-        collective("reduce_scatter", *where, scatters, scatters * size, "activations"),
-    ]
+        calls = (regions * passes + embeddings + heads) * steps
+        found = [collective("all_reduce", *where, calls, calls * size, "activations")]
+    else:
+        gathers = (regions * (passes + 1) + embeddings + 2 * heads) * steps
+        scatters = (regions * passes + embeddings + heads) * steps
+        found = [
+            collective("all_gather", *where, gathers, gathers * size, "activations"),
+            collective("reduce_scatter", *where, scatters, scatters * size, "activations"),
+        ]
+    if sums:
+        payload = sums * layout.tokens * _FP32
+        found.append(collective("all_reduce", *where, sums, payload, "sums of the loss"))
+    return found
 
 
 def _context(layout: McoreLayout, cluster: Cluster, layers: list[Layer]) -> list[Collective]:

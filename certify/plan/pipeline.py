@@ -53,6 +53,30 @@ def chunks_per_rank(layout: McoreLayout) -> int:
     return 2 if layout.schedule == "dualpipev" else layout.virtual
 
 
+def _owner(layout: McoreLayout, chunk: int) -> int:
+    """The pipeline rank of a chunk, counted along the depth."""
+    if layout.schedule == "dualpipev":
+        return min(chunk, 2 * layout.pp - 1 - chunk)
+    return chunk % layout.pp
+
+
+def owner_of_head(layout: McoreLayout) -> int:
+    """The pipeline rank of the last chunk."""
+    return _owner(layout, layout.pp * chunks_per_rank(layout) - 1)
+
+
+def sends_of(layout: McoreLayout, rank: int) -> int:
+    """Messages that a pipeline rank sends for one micro-batch: activations to the next chunk and
+    gradients to the one before, where these lie on another rank."""
+    count = layout.pp * chunks_per_rank(layout)
+    own = [chunk for chunk in range(count) if _owner(layout, chunk) == rank]
+    return sum(
+        0 <= other < count and _owner(layout, other) != rank
+        for chunk in own
+        for other in (chunk + 1, chunk - 1)
+    )
+
+
 def stages_of(model: Architecture, layout: McoreLayout) -> list[Stage]:
     """All pipeline ranks. Embedding on the first chunk's rank; head, final norm, layers of
     multi-token prediction (and a second embedding when tied or for them) on the last chunk's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,9 @@ import pytest
 
 from certify import records
 from certify.errors import CannotJudgeError, UsageError
-from certify.plan import build
+from certify.plan import build, communication
 from certify.plan.facts import of_config
-from certify.plan.layout import McoreLayout
+from certify.plan.layout import Cluster, McoreLayout, Recompute
 from certify.plan.memory_mcore import optimizer_bytes, rank_elements
 from certify.plan.pipeline import stages_of
 from certify.runspec import CheckpointSpec, EvidenceSpec
@@ -21,12 +22,14 @@ from runner.backends.mcore import limits
 from tests.runner.mcore import tiny
 
 if TYPE_CHECKING:
+    from certify.plan.architecture import Architecture
     from certify.runspec import RunSpec
     from tests.runner.mcore.tiny import Run
 
 pytestmark = pytest.mark.torch
 
 STEPS, SAVED = 6, 3
+COUNTED = "tests.runner.mcore.counted"
 PARITY = 2e-6  # loss, fp32: what this backend promises between layouts
 # name -> (family, ranks, fields of the layout). CI runs the first of each kind.
 LAYOUTS: dict[str, tuple[str, int, dict[str, Any]]] = {
@@ -94,7 +97,7 @@ def several(alone: dict[str, Run]) -> dict[str, Run]:
     """name -> run of `LAYOUTS`, and the fault of unset tensor-parallel attributes."""
     wanted = specs(alone, LAYOUTS)
     unset = tiny.changed(wanted[0], "unset", fault="tensor-parallel-unset", stop_step=2)
-    found = tiny.start_all([*wanted, unset])
+    found = tiny.start_all([*wanted, unset], COUNTED)
     return dict(zip((*LAYOUTS, "unset"), found, strict=True))
 
 
@@ -147,19 +150,61 @@ def test_a_layout_trains_what_one_rank_trains(
         assert len(topology.groups[group]) == layout.get(f"{group}_size", 1)
 
 
-def as_planned(run: Run) -> None:
-    """What every rank holds is what `certify plan` says by formula."""
-    spec = run.spec
-    model = build.architecture(of_config(spec.model.hf_config))
-    parallel = spec.parallel
+def planned(run: Run) -> tuple[Architecture, McoreLayout]:
+    """The model and the layout of a run as `certify plan` sees them."""
+    spec, parallel = run.spec, run.spec.parallel
     layout = McoreLayout(
         world_size=spec.world_size,
         tp=parallel.tp_size,
         pp=parallel.pp_size,
         virtual=parallel.vpp_size,
         ep=parallel.ep_size,
+        seq_length=spec.data.seq_length,
+        micro_batch=spec.training.micro_batch,
         distributed_optimizer=parallel.distributed_optimizer,
+        recompute=Recompute("full", "uniform", 1) if parallel.recompute == "full" else Recompute(),
+        param_dtype="fp32",
     )
+    steps = spec.training.global_batch // (layout.dp * layout.micro_batch)
+    model = build.architecture(of_config(spec.model.hf_config))
+    return model, replace(layout, grad_accumulation=steps)
+
+
+def sends_as_planned(run: Run) -> None:
+    """What a rank sends in the schedule of a step is what `certify plan` says by formula. The
+    distributed optimizer gathers its parameters after the schedule, and sums are left out."""
+    model, layout = planned(run)
+    counted = []
+    for rank in range(run.spec.world_size):
+        path = Path(run.spec.run_dir) / f"counted-{rank}.json"
+        counted.append(json.loads(path.read_text(encoding="utf-8"))[-1])
+    per_stage = run.spec.world_size // layout.pp
+    for stage in range(layout.pp):
+        ranks = counted[stage * per_stage : (stage + 1) * per_stage]
+        found: dict[str, float] = {}
+        for kind, peers, size in (entry for entries in ranks for entry in entries):
+            if peers > 1:
+                found[kind] = found.get(kind, 0.0) + size / len(ranks)
+        expected: dict[str, float] = {}
+        for one in communication.mcore(model, layout, Cluster(1, run.spec.world_size), stage):
+            if one.why != "parameters" and (one.kind != "all_to_all" or with_rows(run)):
+                expected[one.kind] = expected.get(one.kind, 0.0) + one.payload
+        for kind, payload in expected.items():
+            assert found[kind] == pytest.approx(payload, rel=0.02), kind
+        small = {k: v for k, v in found.items() if k not in expected and with_rows(run)}
+        assert sum(small.values()) <= 0.02 * sum(expected.values())
+
+
+def with_rows(run: Run) -> bool:
+    """Rows travel to their experts; the other dispatcher gathers all tokens everywhere."""
+    parallel = run.spec.parallel
+    return parallel.ep_size == 1 or parallel.moe_dispatcher == "alltoall"
+
+
+def as_planned(run: Run) -> None:
+    """What every rank holds is what `certify plan` says by formula."""
+    spec = run.spec
+    model, layout = planned(run)
     components = {c.part: c.effective for c in run.file.of(records.Component)}
     by_rank = components["model"]["held_by_rank"]
     assert len(by_rank) == spec.world_size
@@ -187,13 +232,19 @@ def test_every_rank_holds_what_the_plan_says(name: str, several: dict[str, Run])
     as_planned(several[name])
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_step_sends_what_the_plan_says(name: str, several: dict[str, Run]) -> None:
+    sends_as_planned(several[name])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_every_layout(ranks: int, alone: dict[str, Run]) -> None:
     names = {name: found for name, found in MORE.items() if found[1] == ranks}
-    for name, run in zip(names, tiny.start_all(specs(alone, names)), strict=True):
+    for name, run in zip(names, tiny.start_all(specs(alone, names), COUNTED), strict=True):
         same_training(run, alone[MORE[name][0]])
         as_planned(run)
+        sends_as_planned(run)
 
 
 def test_unset_attributes_are_seen_in_the_gradient_norm(several: dict[str, Run]) -> None:

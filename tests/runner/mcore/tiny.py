@@ -148,7 +148,7 @@ def start(spec: RunSpec) -> Run:
     return start_all([spec])[0]
 
 
-def start_all(specs: list[RunSpec]) -> list[Run]:
+def start_all(specs: list[RunSpec], module: str | None = None) -> list[Run]:
     """Specs of one world size, one after another in the same processes: megatron is imported
     once. The first that fails ends the rest."""
     files = []
@@ -157,8 +157,8 @@ def start_all(specs: list[RunSpec]) -> list[Run]:
         write_spec(spec, files[-1])
     ranks, folder = specs[0].world_size, files[0].parent
     several = len(specs) > 1
-    module = ["tests.runner.several"] if several else ["runner"]
-    command = [sys.executable, "-m", *module, *map(str, files)]
+    module = module or ("tests.runner.several" if several else "runner")
+    command = [sys.executable, "-m", module, *map(str, files)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if ranks > 1:
         environment |= {"CERTIFY_STORE": str(folder / f"{files[0].stem}-store")}

@@ -132,13 +132,27 @@ def committed(parent: Path) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
+def _is_good(folder: Path) -> bool:
+    try:
+        verify(folder)
+    except (UsageError, OSError):
+        return False
+    return True
+
+
 def retain(parent: Path, keep: int, protected: frozenset[int]) -> list[int]:
     """Delete old checkpoints and leftovers of interrupted saves; returns the deleted steps.
 
-    The newest `keep` stay (at least one), and so do protected steps: later phases need them.
+    The newest `keep` stay (at least one), and so do protected steps: later phases need them. The
+    newest checkpoint whose files are as written stays too: where later ones were damaged, it is
+    the one to resume from. Files are read for that only when something would be deleted.
     """
-    old = committed(parent)[: -max(keep, 1)]
-    deleted = [step for step, _ in old if step not in protected]
+    found = committed(parent)
+    old = [entry for entry in found[: -max(keep, 1)] if entry[0] not in protected]
+    good = None
+    if old:
+        good = next((step for step, folder in reversed(found) if _is_good(folder)), None)
+    deleted = [step for step, _ in old if good is not None and step != good]
     for step, folder in old:
         if step in deleted:
             # Without its manifest a folder is partial, so a kill in the middle is harmless.

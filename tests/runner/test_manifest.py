@@ -96,6 +96,19 @@ def test_retention_keeps_the_newest_and_the_protected(tmp_path: Path) -> None:
     assert [step for step, _ in manifest.committed(tmp_path)] == [50]
 
 
+def test_retention_never_deletes_the_last_good_one(tmp_path: Path) -> None:
+    for step in (10, 20, 30, 40):
+        committed(tmp_path, step)
+    for step in (30, 40):
+        flip(tmp_path / f"step-{step:06d}")
+    assert manifest.retain(tmp_path, keep=2, protected=frozenset()) == [10]
+    assert [step for step, _ in manifest.committed(tmp_path)] == [20, 30, 40]
+    flip(tmp_path / "step-000020")
+    assert manifest.retain(tmp_path, keep=1, protected=frozenset()) == []  # none is good
+    committed(tmp_path, 50)
+    assert manifest.retain(tmp_path, keep=1, protected=frozenset()) == [20, 30, 40]
+
+
 def test_a_partial_folder_is_not_counted_as_a_checkpoint(tmp_path: Path) -> None:
     final = committed(tmp_path, 10)
     newer = committed(tmp_path, 20)

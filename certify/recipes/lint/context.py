@@ -41,9 +41,17 @@ class Context:
         return get(dict(self.raw), key)
 
     def number(self, key: str, default: int = 1) -> int:
-        """A whole number with a default for what is not stated."""
+        """A whole number with a default for what is not stated. What counts from one is never
+        less here: `below_one` reports it, and everything else can divide by it."""
         value = self.get(key)
-        return int(value) if isinstance(value, (int, float)) else default
+        if not isinstance(value, (int, float)):
+            return default
+        return max(int(value), min(default, 1))
+
+    def below_one(self, keys: tuple[str, ...]) -> list[tuple[str, int]]:
+        """(key, value) of sizes that are stated and below 1."""
+        found = [(key, self.get(key)) for key in keys]
+        return [(key, value) for key, value in found if isinstance(value, int) and value < 1]
 
     def has(self, flag: str) -> bool:
         """Whether the script passes this option (name without dashes)."""

@@ -16,11 +16,18 @@ _LINEAR = ("qwen3_next", "mamba3")
 _LINEAR_OPTIONS = ("use_triton_gdn", "use_flash_gdn", "use_triton_rmsnormgated")
 # A run of that few epochs is taken to be bounded by them, not by max_steps.
 _FEW_EPOCHS = 10
+_COUNTED = ("fsdp_size", "ep", "ep_fsdp_size", "cp", "tp")
 
 
 def sizes(c: Context) -> Iterator[Hit]:
-    """F01 to F04, F07, F10: do the sizes multiply to the world?"""
+    """F01 to F04, F07, F10, F20: do the sizes multiply to the world?
+
+    A YAML alone states no world size: fsdp_size, which has to be it, stands for it.
+    """
+    for key, value in c.below_one(tuple(f"parallel.{name}" for name in _COUNTED)):
+        yield Hit("F20", str(value), key)
     world, fsdp = c.get("cluster.world_size"), c.get("parallel.fsdp_size")
+    world = world or max(fsdp or 0, 0)
     ep, ep_fsdp = c.number("parallel.ep"), c.number("parallel.ep_fsdp_size")
     if world and fsdp is not None and fsdp != world:
         yield Hit("F01", f"fsdp_size {fsdp}, world {world}", "parallel.fsdp_size")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RING = ("megatron_cp_algo", "kvallgather_cp_algo")
+_COUNTED = ("parallel.tp", "parallel.pp", "parallel.cp", "parallel.ep", "parallel.etp")
 _OPTIMIZER_OPTIONS = ("reuse-fp32-param", "swap-optimizer")
 
 
@@ -19,13 +20,15 @@ def _sizes(c: Context) -> tuple[int, int, int, int, int | None]:
 
 
 def world(c: Context) -> Iterator[Hit]:
-    """P01, P02, P07, P08: do the ranks multiply to the world, the batch to the ranks?"""
+    """P01, P02, P07, P08, P24: do the ranks multiply to the world, the batch to the ranks?"""
+    for key, value in c.below_one((*_COUNTED, "batch.micro", "batch.global")):
+        yield Hit("P24", str(value), key)
     tp, pp, cp, ep, ranks = _sizes(c)
     if ranks and ranks % (tp * pp * cp):
         found = f"world {ranks}, TP{tp} x PP{pp} x CP{cp} = {tp * pp * cp}"
         yield Hit("P01", found, "parallel.pp")
     micro, whole = c.get("batch.micro"), c.get("batch.global")
-    if ranks and micro and whole and ranks % (tp * pp * cp) == 0:
+    if ranks and micro and whole and micro > 0 and ranks % (tp * pp * cp) == 0:
         dp = ranks // (tp * pp * cp)
         if whole % (micro * dp):
             yield Hit("P02", f"global batch {whole}, micro {micro} x DP {dp}", "batch.global")

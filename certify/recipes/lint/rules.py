@@ -89,6 +89,7 @@ RULES: dict[str, Rule] = {
         "one virtual stage a rank: refused",
         "MindSpeed mindspeed/features_manager/megatron_basic/megatron_basic.py:28",
     ),
+    "P24": Rule("error", "a size of the layout or the batch below 1"),
     # -- FSDP2 -------------------------------------------------------------------------------
     "F01": Rule("error", "fsdp_size is not the world size", f"{_FSDP2}/distributed"),
     "F02": Rule("error", "tp_size above 1 cannot work: fsdp_size must be the world size"),
@@ -109,6 +110,7 @@ RULES: dict[str, Rule] = {
     "F17": Rule("warning", "a key is given twice: the last counts"),
     "F18": Rule("error", "reset_attention_mask needs append_eod and a batch of 1"),
     "F19": Rule("error", "options of the data section that exclude each other"),
+    "F20": Rule("error", "a parallel size below 1"),
     # -- training ----------------------------------------------------------------------------
     "T01": Rule("error", "min_lr above lr", f"{_ARGUMENTS}:702"),
     "T02": Rule("warning", "no min_lr with a decaying schedule: decays to 0"),

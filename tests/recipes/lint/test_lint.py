@@ -82,6 +82,7 @@ DENSE = {
     "P20": ("--use-distributed-optimizer", "--reuse-fp32-param"),
     "P21": ("--swiglu \\", "--swiglu --recompute-num-layers 6 \\"),
     "P23": ("--swiglu \\", "--swiglu --num-layers-per-virtual-pipeline-stage 4 \\"),
+    "P24": ("TP=2", "TP=0"),
     "T01": ("--min-lr 1.0e-5", "--min-lr 1.0e-3"),
     "T02": ("    --min-lr 1.0e-5 \\\n", ""),
     "T03": ("--seed 42 \\", "--seed 42 --lr-warmup-iters 5 \\"),
@@ -178,6 +179,7 @@ FSDP2_RULES = {
     "F17": (YAML, "stage: pt", "stage: pt\n  stage: sft"),
     "F18": (YAML, "template: qwen3", "template: qwen3\n  reset_attention_mask: True"),
     "F19": (YAML, "template: qwen3", "template: qwen3\n  streaming: True\n  max_samples: 5"),
+    "F20": (FSDP2, "--parallel.ep_size 4", "--parallel.ep_size 0"),
     "E01": ("examples/fsdp2/env_config.sh", "export TRAINING_BACKEND=mindspeed_fsdp\n", ""),
 }
 
@@ -285,3 +287,12 @@ def test_a_variant_is_linted_with_what_its_script_was_found_to_do() -> None:
     places = [(one.rule, one.line) for one in found if one.recorded]
     assert places == [("S14", 169), ("S15", 182)]
     assert {one.file for one in found if one.recorded} == {f"{path}@c77308a14bfc"}
+
+
+def test_a_yaml_alone_is_held_to_its_own_fsdp_size(tmp_path: Path) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_text("model:\n  model_id: qwen3_moe\nparallel:\n  fsdp_size: 8\n  ep_size: 7\n"
+                    "training:\n  stage: pt\n")  # fmt: skip
+    assert "F03" in {one.rule for one in lint_path(path, tmp_path)[1]}
+    path.write_text(path.read_text().replace("ep_size: 7", "ep_size: 4"))
+    assert "F03" not in {one.rule for one in lint_path(path, tmp_path)[1]}

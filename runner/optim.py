@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from runner.names import Names
     from runner.parallel.shards import Shard
 
-SCHEDULES = ("cosine", "linear", "constant")
+SCHEDULES = ("cosine", "linear", "constant", "wsd")
 
 
 @dataclass(frozen=True)
 class LearningRate:
     """The rate of each step: linear warm-up, then `schedule` down to min_lr.
 
-    Raises UsageError for an unknown schedule.
+    wsd stays at lr until wsd_decay_steps before the end of the decay, then falls linearly.
+    Raises UsageError for an unknown schedule and for a wsd decay that does not fit.
     """
 
     training: TrainingSpec
@@ -36,6 +37,14 @@ class LearningRate:
                 where="training.schedule",
                 expected=", ".join(SCHEDULES),
             )
+        longest = self.training.decay_steps - self.training.warmup_steps
+        if self.training.schedule == "wsd" and not 1 <= self.training.wsd_decay_steps <= longest:
+            raise UsageError(
+                f"a decay of {self.training.wsd_decay_steps} steps does not fit the schedule wsd",
+                where="training.wsd_decay_steps",
+                expected=f"1 to {longest} (decay_steps - warmup_steps)",
+                hint="set how many of the last steps the rate falls in",
+            )
 
     def __call__(self, index: int) -> float:
         """The rate of step index + 1."""
@@ -46,6 +55,9 @@ class LearningRate:
             return t.lr
         if index > t.decay_steps:
             return t.min_lr
+        if t.schedule == "wsd":
+            into = max(0, index - (t.decay_steps - t.wsd_decay_steps))
+            return t.min_lr + (1.0 - into / t.wsd_decay_steps) * (t.lr - t.min_lr)
         done = (index - t.warmup_steps) / (t.decay_steps - t.warmup_steps)
         left = 0.5 * (math.cos(math.pi * done) + 1.0) if t.schedule == "cosine" else 1.0 - done
         return t.min_lr + left * (t.lr - t.min_lr)

@@ -87,7 +87,9 @@ class TrainingSpec:
     (the same over the T tokens of each micro-batch of a rank, averaged over all of them, as
     Megatron-Core computes it) or ``pooled`` (transformers: layers pooled first); weight_decay
     applies to parameters of two or more dimensions only; router_bias_update_rate: how far the
-    bias of a router's choice moves after each step (`runner.balance`), 0 where nothing moves it.
+    bias of a router's choice moves after each step (`runner.balance`), 0 where nothing moves it;
+    wsd_decay_steps: length of the linear decay that ends at decay_steps, for the schedule wsd
+    only (before it the rate stays at lr).
     """
 
     steps: int
@@ -98,7 +100,7 @@ class TrainingSpec:
     warmup_init_lr: float
     warmup_steps: int
     decay_steps: int
-    schedule: str  # cosine | linear | constant
+    schedule: str  # cosine | linear | constant | wsd
     weight_decay: float
     beta1: float
     beta2: float
@@ -109,6 +111,7 @@ class TrainingSpec:
     aux_loss_coef: float = 0.0
     aux_loss_formula: str = "megatron"
     router_bias_update_rate: float = 0.0
+    wsd_decay_steps: int = 0
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,9 @@ def rate_of(training: TrainingSpec, step: int) -> float:
         return (1 - share) * t.warmup_init_lr + share * t.lr
     if t.schedule == "constant":
         return t.lr
-    share = min((done - t.warmup_steps) / (t.decay_steps - t.warmup_steps), 1.0)
-    left = 1 - share if t.schedule == "linear" else (1 + math.cos(math.pi * share)) / 2
+    first = t.decay_steps - t.wsd_decay_steps if t.schedule == "wsd" else t.warmup_steps
+    share = min(max(done - first, 0) / (t.decay_steps - first), 1.0)
+    left = 1 - share if t.schedule in ("linear", "wsd") else (1 + math.cos(math.pi * share)) / 2
     return t.min_lr + (t.lr - t.min_lr) * left
 
 

@@ -56,6 +56,30 @@ def test_without_warm_up_the_first_step_has_the_peak() -> None:
     assert learning_rate(bare, 1) == 1.0
 
 
+WSD = dataclasses.replace(BASE, schedule="wsd", decay_steps=14, wsd_decay_steps=5)
+
+
+def test_wsd_table() -> None:
+    rates = [learning_rate(WSD, step) for step in range(1, 18)]
+    rise, stable = [0.2, 0.4, 0.6, 0.8, 1.0], [1.0] * 5
+    fall = [0.82, 0.64, 0.46, 0.28, 0.1, 0.1, 0.1]
+    assert rates == pytest.approx(rise + stable + fall, abs=1e-15)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "wsd"])
+def test_the_end_of_the_decay_is_min_lr_to_the_last_bit(schedule: str) -> None:
+    training = dataclasses.replace(WSD, schedule=schedule, lr=3e-4, min_lr=7e-6)
+    assert learning_rate(training, 14) > 7e-6
+    assert learning_rate(training, 15) == 7e-6
+    assert learning_rate(training, 16) == 7e-6
+
+
+@pytest.mark.parametrize("steps", [0, 11])
+def test_a_wsd_decay_outside_the_steps_after_warm_up(steps: int) -> None:
+    with pytest.raises(ValueError, match="is not from 1 to 10"):
+        learning_rate(dataclasses.replace(WSD, wsd_decay_steps=steps), 1)
+
+
 def test_unknown_schedule() -> None:
     with pytest.raises(ValueError, match="unknown schedule 'wsd2'"):
         learning_rate(dataclasses.replace(BASE, schedule="wsd2"), 50)

@@ -11,6 +11,7 @@ import torch
 
 from certify.errors import UsageError
 from runner import loss, optim
+from runner.backends import plain
 from runner.faults import NO_FAULT
 from runner.names import Names
 from runner.parallel.shards import Shard
@@ -46,8 +47,30 @@ def test_other_schedules_and_no_warmup() -> None:
     assert linear[11] == 0.0
     constant = rates(schedule="constant", lr=0.5, warmup_init_lr=0.0, warmup_steps=2)
     assert constant[:4] == pytest.approx([0.0, 0.25, 0.5, 0.5])
-    with pytest.raises(UsageError, match="unknown schedule 'wsd'"):
-        rates(schedule="wsd")
+    with pytest.raises(UsageError, match="unknown schedule 'wsd2'"):
+        rates(schedule="wsd2")
+
+
+def test_wsd_table_on_both_loops() -> None:
+    training = dataclasses.replace(
+        TRAINING,
+        schedule="wsd",
+        lr=1.0,
+        min_lr=0.2,
+        warmup_init_lr=0.1,
+        warmup_steps=3,
+        decay_steps=10,
+        wsd_decay_steps=4,
+    )
+    wanted = [0.1, 0.4, 0.7, 1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2, 0.2]
+    rate = optim.LearningRate(training)
+    assert [rate(i) for i in range(12)] == pytest.approx(wanted, abs=1e-15)
+    assert [plain.rate_of(training, i + 1) for i in range(12)] == pytest.approx(wanted, abs=1e-15)
+    assert rate(10) == rate(11) == plain.rate_of(training, 11) == 0.2
+    for steps in (0, 8):
+        with pytest.raises(UsageError, match="does not fit the schedule wsd") as caught:
+            optim.LearningRate(dataclasses.replace(training, wsd_decay_steps=steps))
+        assert caught.value.where == "training.wsd_decay_steps"
 
 
 def test_weight_decay_spares_what_is_published_with_one_dimension() -> None:

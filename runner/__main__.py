@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -13,6 +12,7 @@ from certify.runspec import read_spec
 from runner import watchdog
 from runner.backends import BACKENDS
 from runner.complaint import complain
+from runner.leaving import leave
 
 
 def main(arguments: list[str]) -> int:
@@ -42,8 +42,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    exit_code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
     # Threads of a process group whose peers have failed would keep a normal exit waiting.
-    os._exit(exit_code)
+    leave(main(sys.argv[1:]))

@@ -12,6 +12,7 @@ import sys
 import torch.distributed as dist
 
 from runner.__main__ import main
+from runner.leaving import leave
 
 if __name__ == "__main__":
     if shared := os.environ.get("CERTIFY_STORE"):
@@ -26,5 +27,4 @@ if __name__ == "__main__":
     code = 0
     for path in sys.argv[1:]:
         code = main([path]) or code
-    sys.stderr.flush()
-    os._exit(code)
+    leave(code)

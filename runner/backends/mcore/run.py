@@ -31,6 +31,8 @@ def run(spec: RunSpec) -> int:
     with journal(spec) as book:
         limits.check(spec)
         versions.require_supported()
+        if spec.checkpoint.save_steps or spec.checkpoint.resume_from is not None:
+            versions.require_for_checkpoints()
         device = Device(spec.device, int(os.environ.get("LOCAL_RANK", "0")))
         device.configure(spec.deterministic, spec.threads)
         for message in _FOR_MEGATRON:

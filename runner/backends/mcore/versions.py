@@ -7,6 +7,7 @@ before its first import, because the compatibility of `runner.backends.mcore.cpu
 from __future__ import annotations
 
 from importlib import metadata
+from importlib.util import find_spec
 
 from certify.errors import InfrastructureError
 
@@ -25,6 +26,20 @@ def installed() -> str:
             expected=f"megatron-core{RANGE}",
             hint=f'pip install "megatron-core{RANGE}"',
         ) from None
+
+
+def require_for_checkpoints() -> None:
+    """Raises InfrastructureError when what Megatron's checkpoint writer needs is missing.
+
+    It says so in a process of its own only, while the one that trains waits for ever.
+    """
+    if find_spec("psutil") is None:
+        raise InfrastructureError(
+            "psutil is not installed",
+            where="Megatron's distributed checkpoints",
+            expected="psutil, which megatron-core needs and does not depend on",
+            hint="pip install psutil",
+        )
 
 
 def require_supported() -> str:

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from runner.leaving import leave
+
 COUNTED: list[list[list[Any]]] = []
 ON = [False]
 
@@ -103,5 +105,4 @@ if __name__ == "__main__":
         code = main([path]) or code
         folder = Path(json.loads(Path(path).read_text(encoding="utf-8"))["run_dir"])
         (folder / f"counted-{rank}.json").write_text(json.dumps(COUNTED), encoding="utf-8")
-    sys.stderr.flush()
-    os._exit(code)
+    leave(code)

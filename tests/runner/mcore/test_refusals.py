@@ -12,6 +12,7 @@ import torch
 
 from certify import records
 from certify.errors import InfrastructureError, UsageError
+from certify.runspec import CheckpointSpec
 from runner.backends import mcore
 from runner.backends.mcore import cpu, limits, versions
 from tests.runner.mcore import tiny
@@ -44,6 +45,17 @@ def test_unchecked_releases(found: str, spec: RunSpec, monkeypatch: pytest.Monke
 def test_checked_releases(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions.metadata, "version", lambda _: found)
     assert versions.require_supported() == found
+
+
+def test_checkpoints_without_psutil_are_refused_before_training(
+    spec: RunSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Megatron's writer would die in its own process, and the run would wait for ever."""
+    monkeypatch.setattr(versions, "find_spec", lambda _: None)
+    saving = replace(spec, checkpoint=CheckpointSpec(save_steps=(1,)))
+    with pytest.raises(InfrastructureError, match="psutil is not installed") as raised:
+        mcore.run(saving)
+    assert "pip install psutil" in str(raised.value)
 
 
 def test_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def test_a_full_disk_stops_the_save_and_leaves_nothing(
 ) -> None:
     from runner import checkpoint
     from runner.digests import TrainingState
-    from runner.weights import Names
+    from runner.names import Names
 
     def full(entries: object, checkpoint_id: str) -> None:
         (tmp_path / "step-000001.tmp").mkdir()

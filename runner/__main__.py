@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from certify.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE, CertifyError, UsageError
+from certify.errors import UsageError
 from certify.runspec import read_spec
-from runner import watchdog
 from runner.backends import BACKENDS
-from runner.complaint import complain
+from runner.command import run_file
 from runner.leaving import leave
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _run(path: Path) -> int:
+    spec = read_spec(path)
+    if spec.backend not in BACKENDS:
+        raise UsageError(
+            f"unknown backend {spec.backend!r}",
+            where=f"{path}: backend",
+            expected=", ".join(BACKENDS),
+        )
+    code: int = importlib.import_module(BACKENDS[spec.backend]).run(spec)
+    return code
 
 
 def main(arguments: list[str]) -> int:
-    """Run the spec; returns the exit code. Errors with a name go to stderr."""
-    if len(arguments) != 1:
-        print("usage: python -m runner SPEC.json", file=sys.stderr)
-        return EXIT_USAGE
-    watchdog.start()
-    try:
-        spec = read_spec(Path(arguments[0]))
-        if spec.backend not in BACKENDS:
-            raise UsageError(
-                f"unknown backend {spec.backend!r}",
-                where=f"{arguments[0]}: backend",
-                expected=", ".join(BACKENDS),
-            )
-        code: int = importlib.import_module(BACKENDS[spec.backend]).run(spec)
-    except CertifyError as error:
-        complain(error)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except Exception:
-        traceback.print_exc()
-        return EXIT_INTERNAL
-    return code
+    """Run the spec; returns the exit code (`runner.command`)."""
+    return run_file("runner", arguments, _run)
 
 
 if __name__ == "__main__":

@@ -17,22 +17,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from certify.errors import (
-    EXIT_INTERRUPTED,
-    EXIT_USAGE,
     CannotJudgeError,
     CertifyError,
     UsageError,
 )
 from certify.records import Comparison, End, Header, Writer, rank_file
 from certify.runspec import CompareSpec, read_compare_spec
-from runner import evidence, initial_weights, watchdog
+from runner import evidence, initial_weights
+from runner.command import run_file
 from runner.comparison.forward import forward, require_samples
 from runner.comparison.probe_file import ProbeFile
 from runner.comparison.routing import routing
 from runner.comparison.stock import stock_oracle
 from runner.comparison.tensor_files import TensorFiles
 from runner.comparison.tensors import backward, first_update
-from runner.complaint import complain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,19 +191,10 @@ def compare(spec: CompareSpec) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code. Errors with a name go to stderr."""
-    if len(arguments) != 1:
-        print("usage: python -m runner.compare COMPARE.json", file=sys.stderr)
-        return EXIT_USAGE
-    watchdog.start()
-    try:
-        compare(read_compare_spec(Path(arguments[0])))
-    except CertifyError as error:
-        complain(error)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    return 0
+    """Run the command line; returns the exit code (`runner.command`)."""
+    return run_file(
+        "runner.compare", arguments, lambda path: compare(read_compare_spec(path)), "COMPARE.json"
+    )
 
 
 if __name__ == "__main__":

@@ -10,16 +10,18 @@ import contextlib
 import inspect
 import json
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from certify.errors import EXIT_USAGE, CertifyError, UsageError
+from certify.errors import CertifyError, UsageError
 from certify.runspec import ModelSpec
 from runner import models
+from runner.command import run_file
 from runner.compat import model_class
-from runner.complaint import complain
 from runner.modules import patterns
 from runner.names import names_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def describe(hf_config: dict[str, Any]) -> dict[str, Any]:
@@ -53,20 +55,16 @@ def describe(hf_config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code."""
-    if len(arguments) != 1:
-        print("usage: python -m runner.describe CONFIG.json", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        # Whatever libraries print belongs to stderr.
-        with contextlib.redirect_stdout(sys.stderr):
-            found = describe(json.loads(Path(arguments[0]).read_text("utf-8")))
-    except CertifyError as error:
-        complain(error)
-        return error.exit_code
+def _describe_and_say(path: Path) -> None:
+    # Whatever libraries print belongs to stderr.
+    with contextlib.redirect_stdout(sys.stderr):
+        found = describe(json.loads(path.read_text("utf-8")))
     print(json.dumps(found))
-    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code (`runner.command`)."""
+    return run_file("runner.describe", arguments, _describe_and_say, "CONFIG.json")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import json
 import resource
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,10 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
-from certify.errors import EXIT_INTERNAL, EXIT_USAGE, CertifyError
 from certify.runspec import ModelSpec
 from certify.runspec.plan import PlanSpec, read_plan_spec
 from runner import loss, models
-from runner.complaint import complain
+from runner.command import run_file
 from runner.parallel import expert, fsdp, mesh, shards
 from runner.planning.ledger import Ledger
 
@@ -258,19 +256,8 @@ def run(spec: PlanSpec) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one spec; returns the exit code. Errors with a name go to stderr."""
-    if len(arguments) != 1:
-        print("usage: python -m runner.plan_trace SPEC.json", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        run(read_plan_spec(Path(arguments[0])))
-    except CertifyError as error:
-        complain(error)
-        return error.exit_code
-    except Exception:
-        traceback.print_exc()
-        return EXIT_INTERNAL
-    return 0
+    """Run the command line; returns the exit code (`runner.command`)."""
+    return run_file("runner.plan_trace", arguments, lambda path: run(read_plan_spec(path)))
 
 
 if __name__ == "__main__":

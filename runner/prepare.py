@@ -17,11 +17,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certify.errors import EXIT_INTERRUPTED, EXIT_USAGE, CertifyError, InfrastructureError
+from certify.errors import InfrastructureError
 from certify.records import batch_digest, sample_digest
 from certify.runspec import PrepareSpec, read_prepare_spec
 from runner import initial_weights, watchdog
-from runner.complaint import complain
+from runner.command import run_file
 from runner.data import corpus, packing, sources, tokenizer
 
 if TYPE_CHECKING:
@@ -225,20 +225,9 @@ def batch_records(samples: npt.NDArray[np.int32], spec: PrepareSpec) -> Iterator
         }
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code. Errors with a name go to stderr."""
-    if len(arguments) != 1:
-        print("usage: python -m runner.prepare PREPARE.json", file=sys.stderr)
-        return EXIT_USAGE
-    watchdog.start()
+def _prepare_and_say(path: Path) -> None:
     begin = time.perf_counter()
-    try:
-        prepared = prepare(read_prepare_spec(Path(arguments[0])))
-    except CertifyError as error:
-        complain(error)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+    prepared = prepare(read_prepare_spec(path))
     data = prepared["data"]
     print(
         f"prepared {prepared['n_samples']} samples of {prepared['seq_length']} tokens from "
@@ -246,7 +235,11 @@ def main(arguments: list[str]) -> int:
         f"({prepared['model_class']}) in {time.perf_counter() - begin:.1f} s",
         file=sys.stderr,
     )
-    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code (`runner.command`)."""
+    return run_file("runner.prepare", arguments, _prepare_and_say, "PREPARE.json")
 
 
 if __name__ == "__main__":

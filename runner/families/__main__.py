@@ -16,10 +16,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from certify.errors import EXIT_INTERRUPTED, EXIT_USAGE, CertifyError
 from certify.runspec import FamiliesSpec, read_families_spec
-from runner import watchdog
-from runner.complaint import complain
+from runner.command import run_file
 from runner.families.check import Trial, check
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=5)
@@ -51,19 +49,8 @@ def try_all(spec: FamiliesSpec) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code. Errors with a name go to stderr."""
-    if len(arguments) != 1:
-        print("usage: python -m runner.families SPEC.json", file=sys.stderr)
-        return EXIT_USAGE
-    watchdog.start()
-    try:
-        try_all(read_families_spec(Path(arguments[0])))
-    except CertifyError as error:
-        complain(error)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    return 0
+    """Run the command line; returns the exit code (`runner.command`)."""
+    return run_file("runner.families", arguments, lambda path: try_all(read_families_spec(path)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import UsageError
-from runner.data import sources
+from runner.data import forms, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,10 +97,10 @@ def _value(value: Any, key: str, where: str) -> Entry:
     if value is None:
         return Entry(None, where)
     if isinstance(value, str):
-        sources.check_text(value, where)
+        forms.check_text(value, where)
         return Entry((value,), where)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        sources.check_text("".join(value), where)
+        forms.check_text("".join(value), where)
         return Entry(tuple(value), where, several=True)
     raise UsageError(
         f"{key!r} is {type(value).__name__}", where=where, expected="a string or list of strings"

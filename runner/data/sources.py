@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from certify.errors import UsageError
+from runner.data.forms import FORMS, RECORD, Document, Part, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,36 +21,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".txt", ".jsonl", ".json", ".parquet")
 NOT_DATA = frozenset({"dataset_info.json", "dataset_infos.json", "state.json"})
-RECORD = (
-    'an object with "text"; "instruction" and "output" (Alpaca); "conversations" of'
-    ' "from" and "value" (ShareGPT); or "messages" of "role" and "content"'
-)
-# Keys that make an object a record, beside "text".
-FORMS = (("instruction", "output"), ("conversations",), ("messages",))
 ONE_A_LINE = "one JSON object per line"
 LIST = "a JSON list of records, or one JSON object per line"
-ANSWERS = frozenset({"gpt", "assistant", "function_call"})
-ROLES = ANSWERS | {"human", "user", "system", "observation", "tool", "function"}
-
-
-@dataclass(frozen=True)
-class Part:
-    """A piece of a document. trained: supervised fine-tuning has it in the loss."""
-
-    text: str
-    trained: bool = True
-
-
-@dataclass(frozen=True)
-class Document:
-    """One document. text: its plain text, as pretraining sees it."""
-
-    parts: tuple[Part, ...]
-
-    @property
-    def text(self) -> str:
-        """All parts, one after the other."""
-        return "".join(part.text for part in self.parts)
 
 
 def read(path: Path) -> Iterator[Document]:
@@ -155,7 +127,7 @@ def _read_jsonl(file: Path) -> Iterator[Document]:
                 line = decode(raw, file, number)
                 if line.strip():
                     where = f"{file}:{number}"
-                    yield _record(parse(line.strip(), file, number, ONE_A_LINE), where)
+                    yield record(parse(line.strip(), file, number, ONE_A_LINE), where)
     except OSError as error:
         raise UsageError(f"cannot read the data: {error.strerror}", where=str(file)) from None
 
@@ -214,9 +186,9 @@ def _read_json(file: Path) -> Iterator[Document]:
         yield from _read_jsonl(file)
     elif isinstance(body, list):
         for line, item in zip(item_lines(text), body, strict=True):
-            yield _record(item, f"{file}:{line}")
+            yield record(item, f"{file}:{line}")
     elif isinstance(body, dict) and ("text" in body or any(set(f) <= set(body) for f in FORMS)):
-        yield _record(body, f"{file}:{_first_line(text)}")
+        yield record(body, f"{file}:{_first_line(text)}")
     else:
         keys = f" with keys {', '.join(sorted(body)) or '(none)'}" if isinstance(body, dict) else ""
         raise UsageError(
@@ -260,90 +232,6 @@ def item_lines(text: str) -> Iterator[int]:
         counted_to = at
         yield line
         _, at = decoder.raw_decode(text, at)
-
-
-def _record(body: Any, where: str) -> Document:
-    """One record in any of the accepted forms."""
-    document = _form(body, where)
-    for part in document.parts:
-        check_text(part.text, where)
-    return document
-
-
-def check_text(text: str, where: str) -> None:
-    """Raises UsageError for text with a lone surrogate, which JSON lets through."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            f"the text holds half of a surrogate pair, \\u{ord(text[error.start]):04x}",
-            where=where,
-            expected="Unicode text; beyond \\uffff JSON escapes characters in pairs",
-        ) from None
-
-
-def _form(body: Any, where: str) -> Document:
-    if isinstance(body, dict):
-        if isinstance(body.get("text"), str):
-            return Document((Part(body["text"]),))
-        if "instruction" in body and "output" in body:
-            return _alpaca(body, where)
-        for key, role, content in (
-            ("conversations", "from", "value"),
-            ("messages", "role", "content"),
-        ):
-            if key in body:
-                return _turns(body, key, role, content, where)
-        if "text" in body:
-            return Document((Part(_string(body["text"], "text", where)),))
-        found = f"keys {', '.join(sorted(body)) or '(none)'}"
-    else:
-        found = f"found {type(body).__name__}"
-    raise UsageError(f"not a record of text: {found}", where=where, expected=RECORD)
-
-
-def _string(value: Any, what: str, where: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise UsageError(f"{what} is {type(value).__name__}", where=where, expected="a string")
-    return value
-
-
-def _alpaca(body: dict[str, Any], where: str) -> Document:
-    parts = []
-    for key in ("system", "instruction", "input"):
-        if text := _string(body.get(key), key, where):
-            parts.append(Part(text + "\n", trained=False))
-    parts.append(Part(_string(body["output"], "output", where) + "\n"))
-    return Document(tuple(parts))
-
-
-def _turns(body: dict[str, Any], key: str, role: str, content: str, where: str) -> Document:
-    turns = body[key]
-    if not isinstance(turns, list) or not turns:
-        raise UsageError(f"{key} is not a list of turns", where=where, expected=RECORD)
-    parts = []
-    if system := _string(body.get("system"), "system", where):
-        parts.append(Part(f"system: {system}\n", trained=False))
-    for number, turn in enumerate(turns, start=1):
-        if not isinstance(turn, dict) or role not in turn or content not in turn:
-            raise UsageError(
-                f"turn {number} of {key} lacks {role!r} or {content!r}",
-                where=where,
-                expected=RECORD,
-            )
-        speaker = turn[role]
-        if not isinstance(speaker, str) or speaker not in ROLES:
-            raise UsageError(
-                f"turn {number} of {key} is by {speaker!r}",
-                where=where,
-                expected=f"one of {', '.join(sorted(ROLES))}",
-            )
-        text = _string(turn[content], f"turn {number}", where)
-        parts.append(Part(f"{speaker}: ", trained=False))
-        parts.append(Part(f"{text}\n", trained=speaker in ANSWERS))
-    return Document(tuple(parts))
 
 
 def _read_parquet(file: Path) -> Iterator[Document]:

@@ -13,12 +13,15 @@ class Fault:
     """No fault: every call point changes nothing.
 
     name: as given to ``--inject``; side: candidate or reference; gates: those that should see
-    it. The methods are the call points.
+    it; backends: those that carry it out, elsewhere it is refused; needs_experts: it acts on
+    experts or their router, and changes nothing in a dense model. The methods are the call points.
     """
 
     name = ""
     side = "candidate"
     gates: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ("fsdp2", "mcore")
+    needs_experts = False
 
     @property
     def summary(self) -> str:

@@ -47,6 +47,7 @@ class AuxLossFactor(Fault):
     """The auxiliary loss is left out of the loss; the recorded configuration is unchanged."""
 
     name = "aux-loss-zero"
+    needs_experts = True
     gates = ("backward-parity", "loss-curve")
 
     factor = 0.0
@@ -59,6 +60,7 @@ class AuxLossDoubled(AuxLossFactor):
     """The auxiliary loss enters twice, as when each of two ranks adds the global value."""
 
     name = "aux-loss-doubled"
+    needs_experts = True
     gates = ("backward-parity", "loss-curve")
 
     factor = 2.0
@@ -68,6 +70,7 @@ class ExpertGradientsScaled(Fault):
     """Expert gradients are ep times too large: divided by the wrong group's size."""
 
     name = "expert-grads-scaled"
+    needs_experts = True
     gates = ("backward-parity",)
 
     def gradients(self, shards: Iterable[Any], ep_size: int) -> None:
@@ -124,6 +127,8 @@ class RouterDoubleSoftmax(Fault):
     """Router probabilities go through a second softmax: same experts, flatter weights."""
 
     name = "router-double-softmax"
+    needs_experts = True
+    backends = ("fsdp2",)
     gates = ("forward-parity", "backward-parity", "loss-curve")
 
     def router_scores(self, logits: Any, scores: Any, ids: Any) -> Any:
@@ -174,6 +179,7 @@ class TensorParallelUnset(Fault):
     some of their parts on one rank only. Without tensor parallel it changes nothing."""
 
     name = "tensor-parallel-unset"
+    backends = ("mcore",)
     gates = ("backward-parity",)
 
     def divided(self, is_divided: bool) -> bool:
@@ -204,6 +210,7 @@ class CollectiveWrong(Fault):
     """Reductions return the average where the sum was asked for."""
 
     name = "collective-wrong"
+    backends = ("fsdp2",)
     gates = ("collectives",)
 
     def collective(self, result: Any, ranks: int) -> Any:
@@ -214,6 +221,7 @@ class ReferenceWeight(Fault):
     """One weight tensor of the reference is 1% larger."""
 
     name = "reference-weight-1pct"
+    backends = ("mcore",)
     side = "reference"
     # Injected after the initial weights were recorded: the plan is followed as far as is known.
     gates = ("forward-parity",)
@@ -223,6 +231,8 @@ class ReferenceAuxZero(Fault):
     """The reference trains without the auxiliary loss."""
 
     name = "reference-aux-zero"
+    needs_experts = True
+    backends = ("mcore",)
     side = "reference"
     gates = ("plan-followed", "backward-parity", "loss-curve")
 
@@ -256,7 +266,8 @@ FAULTS: dict[str, Fault] = {
 def of_spec(spec: RunSpec) -> Fault:
     """The fault that this run carries out, or one that changes nothing.
 
-    Raises UsageError for an unknown name and for a fault of the other side.
+    Raises UsageError for an unknown name, a fault of the other side, and one that this backend
+    does not carry out: a run that trains on unchanged would look as if a gate had seen nothing.
     """
     if spec.fault is None:
         return NO_FAULT
@@ -273,13 +284,26 @@ def of_spec(spec: RunSpec) -> Fault:
             f"fault {fault.name!r} is one of the {fault.side} side, this run is a {spec.role}",
             where="spec.json: fault",
         )
+    if spec.backend not in fault.backends:
+        able = [n for n, f in FAULTS.items() if f.side == spec.role and spec.backend in f.backends]
+        raise UsageError(
+            f"the {spec.backend} backend does not carry out the fault {fault.name!r}",
+            where="spec.json: fault",
+            expected="one of " + ", ".join(able) if able else "no fault",
+        )
     return fault
 
 
 def listing() -> str:
-    """JSON of all faults: name -> summary, side, gates."""
+    """JSON of all faults: what `Fault` says of each, by name."""
     table = {
-        name: {"summary": f.summary, "side": f.side, "gates": list(f.gates)}
+        name: {
+            "summary": f.summary,
+            "side": f.side,
+            "gates": list(f.gates),
+            "backends": list(f.backends),
+            "needs_experts": f.needs_experts,
+        }
         for name, f in FAULTS.items()
     }
     return json.dumps(table, indent=1)

@@ -5,15 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 from certify.campaign.commands import environment
 from certify.errors import InfrastructureError, UsageError
 from certify.json_text import load_json
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def known_faults() -> dict[str, dict[str, object]]:
-    """name -> {"summary", "side", "gates"}. Asked in a process of its own: the border between
-    certify and the runner is a process, also for this."""
+
+def known_faults() -> dict[str, dict[str, Any]]:
+    """name -> summary, side, gates, backends, needs_experts (`runner.callpoints.Fault`).
+
+    Asked in a process of its own: the border between certify and the runner is a process, also
+    for this.
+    """
     import os
 
     done = subprocess.run(
@@ -25,7 +32,7 @@ def known_faults() -> dict[str, dict[str, object]]:
         check=False,
     )
     try:
-        faults: dict[str, dict[str, object]] = load_json(done.stdout)
+        faults: dict[str, dict[str, Any]] = load_json(done.stdout)
     except ValueError:
         raise InfrastructureError(
             "the runner does not list its faults", where=done.stderr.strip()[-300:]
@@ -33,8 +40,12 @@ def known_faults() -> dict[str, dict[str, object]]:
     return faults
 
 
-def find_fault(name: str) -> tuple[str, str]:
-    """(side, name) of a fault. Raises UsageError with near matches for an unknown one."""
+def find_fault(name: str, backends: Mapping[str, str], has_experts: bool) -> tuple[str, str]:
+    """(side, name) of a fault. backends: side -> the backend that trains it.
+
+    Raises UsageError with near matches for an unknown fault, and for one that would change
+    nothing here: a run that trains on unharmed looks as if no gate had seen the fault.
+    """
     faults = known_faults()
     if name not in faults:
         near = get_close_matches(name, faults, n=3)
@@ -43,5 +54,20 @@ def find_fault(name: str) -> tuple[str, str]:
             where="--inject",
             expected=f"one of {', '.join(sorted(faults))}",
             hint=f"did you mean {near[0]}?" if near else None,
+        )
+
+    def why_not(fault: Mapping[str, Any]) -> str | None:
+        backend = backends[fault["side"]]
+        if backend not in fault["backends"]:
+            return f"the {backend} backend, which trains the {fault['side']}, does not carry it out"
+        return "the model has no experts" if fault["needs_experts"] and not has_experts else None
+
+    reason = why_not(faults[name])
+    if reason is not None:
+        able = sorted(other for other, fault in faults.items() if why_not(fault) is None)
+        raise UsageError(
+            f"the fault {name!r} would change nothing: {reason}",
+            where="--inject",
+            expected=f"one of {', '.join(able)}",
         )
     return str(faults[name]["side"]), name

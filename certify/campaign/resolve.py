@@ -18,10 +18,11 @@ from certify.recipes.names import resolve_name
 from certify.recipes.retired import legacy_error
 from certify.recipes.rows import load_support_list
 from certify.recipes.scale import scale_down
+from certify.recipes.scale.families import is_moe
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from certify.recipes.rows import Row
 
@@ -91,6 +92,12 @@ def _from_folder(
     return recipe, config, notes
 
 
+def _fault(name: str | None, config: Mapping[str, Any], reference: str) -> tuple[str, str] | None:
+    if not name:
+        return None
+    return find_fault(name, {"candidate": "fsdp2", "reference": reference}, is_moe(config))
+
+
 def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Request, list[str]]:
     """The request, and notes on choices that were made for the user.
 
@@ -107,7 +114,8 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
     notes.append(f"scale {scale_name}: {why}")
     scale = load_scale(scale_name)
     scaled = scale_down(recipe, public, scale)
-    if reference_backend(scaled.hf_config) == "plain":
+    reference = reference_backend(scaled.hf_config)
+    if reference == "plain":
         notes.append(PLAIN_CLAIM)
     if upstream := upstream_class(recipe, public):
         notes.append(upstream)
@@ -124,7 +132,7 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         data_path=_existing("--data", args.data),
         tokenizer_path=_existing("--tokenizer", args.tokenizer),
         phases=choose(args.phases.split(",") if args.phases else None),
-        fault=find_fault(args.inject) if args.inject else None,
+        fault=_fault(args.inject, scaled.hf_config, reference),
         versions=training_versions(),
         command=("certify", *words),
     )

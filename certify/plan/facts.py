@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from certify.errors import CannotJudgeError
 from certify.plan import build
+from certify.recipes.scale.families import EXPERTS, TOP_K
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 Numbers = dict[str, Any]
 
-# How configurations call the number of routed experts, and of shared ones of a routed one's width.
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+# How configurations call the number of shared experts of a routed one's width.
 _SHARED_COPIES = (
     "n_shared_experts",
     "num_shared_experts",
@@ -100,7 +100,7 @@ def of_config(config: Mapping[str, Any]) -> Numbers:
     )
     if config.get("kv_lora_rank"):
         numbers["latent"] = _latent_of_config(config)
-    if _first(config, *_EXPERTS):
+    if _first(config, *EXPERTS):
         numbers["moe"] = _moe_of_config(config, kind)
     if config.get("linear_num_value_heads"):
         numbers["delta"] = {
@@ -145,8 +145,8 @@ def _moe_of_config(config: Mapping[str, Any], kind: str) -> Numbers:
     if copies:
         shared = copies * ffn
     return _present(
-        experts=_first(config, *_EXPERTS),
-        topk=_first(config, "num_experts_per_tok", "moe_topk", "moe_k"),
+        experts=_first(config, *EXPERTS),
+        topk=_first(config, *TOP_K),
         ffn=ffn,
         shared=shared,
         gate=kind in _SHARED_GATE,

@@ -94,6 +94,27 @@ def test_unknown_fault_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_torch
+@pytest.mark.parametrize(
+    ("recipe", "fault", "why"),
+    [
+        ("qwen3-235b", "tensor-parallel-unset", "the fsdp2 backend"),
+        ("qwen3-32b", "router-double-softmax", "the model has no experts"),
+    ],
+)
+def test_a_fault_that_would_change_nothing_is_refused(
+    recipe: str, fault: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", recipe, "--backend", "fsdp2", "--dry-run", "--home", str(tmp_path)]
+    assert main([*words, "--inject", fault]) == 2
+    err = capsys.readouterr().err
+    assert why in err
+    listed = next(line for line in err.splitlines() if "expected:" in line)
+    assert "lr-off-by-one" in listed
+    assert fault not in listed
+    assert main([*words, "--inject", "lr-off-by-one"]) == 0
+
+
+@needs_torch
 def test_a_folder_with_something_else_in_it_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

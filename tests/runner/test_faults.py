@@ -49,6 +49,8 @@ def test_a_run_finds_its_fault_or_is_told(prepared: Prepared) -> None:
     with pytest.raises(UsageError) as refused:
         faults.of_spec(prepared.spec("x", fault="lr-off-by-on"))
     assert "'lr-off-by-one'?" in str(refused.value)
+    with pytest.raises(UsageError, match="the fsdp2 backend does not carry out"):
+        faults.of_spec(prepared.spec("x", fault="tensor-parallel-unset"))
     with pytest.raises(UsageError, match="one of the reference side"):
         faults.of_spec(prepared.spec("x", fault="reference-weight-1pct"))
 

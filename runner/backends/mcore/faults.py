@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from certify.errors import UsageError
-from runner import faults as registry
-
 if TYPE_CHECKING:
     from certify.records import Writer
     from certify.runspec import RunSpec
@@ -22,23 +19,6 @@ AUX_ZERO = "reference-aux-zero"
 SCALE = 1.01
 TENSOR = "decoder.layers.0.self_attention.linear_proj.weight"
 PUBLISHED = "model.layers.0.self_attn.o_proj.weight"
-# Of the candidate side; what acts inside a model that is not Megatron's is left out.
-CANDIDATE = (
-    "lr-off-by-one",
-    "aux-loss-zero",
-    "aux-loss-doubled",
-    "expert-grads-scaled",
-    "grads-averaged",
-    "drop-last-sample",
-    "wrong-rope-base",
-    "norm-weights-decayed",
-    "adam-moments-not-restored",
-    "shared-adam-step",
-    "tensor-parallel-unset",
-    "data-cursor-not-restored",
-    "rng-not-restored",
-)
-NAMES = (WEIGHT, AUX_ZERO, *CANDIDATE)
 
 
 @dataclasses.dataclass
@@ -52,19 +32,6 @@ class _Part:
 @dataclasses.dataclass
 class _Gradient:
     grad: Any
-
-
-def of_spec(spec: RunSpec) -> Fault:
-    """The run's fault. Raises UsageError for an unknown one and one of the other side, and for
-    one that this backend does not carry out."""
-    fault = registry.of_spec(spec)
-    if fault.name and fault.name not in NAMES:
-        raise UsageError(
-            f"the mcore backend does not carry out the fault {fault.name!r}",
-            where="spec.json: fault",
-            expected="one of " + ", ".join(NAMES),
-        )
-    return fault
 
 
 def on_spec(spec: RunSpec, fault: Fault) -> RunSpec:

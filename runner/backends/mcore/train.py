@@ -19,6 +19,7 @@ from megatron.core.pipeline_parallel import get_forward_backward_func
 from certify.errors import UsageError
 from certify.records import State, Step, batch_digest
 from runner import evidence, rng
+from runner import faults as registry
 from runner.backends.mcore import (
     checkpoint,
     describe,
@@ -82,7 +83,7 @@ def train(spec: RunSpec, book: Journal, device: Device) -> None:
 
     Raises UsageError for weights, data or faults that are not what the spec says.
     """
-    fault = faults.of_spec(spec)
+    fault = registry.of_spec(spec)
     rng.seed_all(spec.training.seed, dist.get_rank())
     parallel.start(spec, device)
     try:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from certify.plan import build, memory_fsdp2
 from certify.plan.facts import of_config
 
+ROOT = Path(__file__).resolve().parents[2]
 BASE: dict[str, Any] = {
     "vocab_size": 256,
     "hidden_size": 256,
@@ -75,45 +80,25 @@ CONFIGS: dict[str, dict[str, Any]] = {
 TOKENS = 512
 
 
-def saved_by_layer(config: dict[str, Any]) -> list[int]:
-    """Bytes of the storages that each layer of the stock class saves, bfloat16, fused kernels."""
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    from certify.runspec import ModelSpec
-    from runner import models, plan_trace
-
-    plan_trace._prepare()
-    spec = ModelSpec(config, "", "", "bfloat16", plan_trace.ATTENTION)
-    model: Any = models.build(spec, config)
-    plan_trace._fuse_delta(model)
-    seen: dict[int, tuple[int, int, Any]] = {}
-    inside: list[int] = []
-
-    def pack(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
-        if inside and storage._cdata not in weights and storage._cdata not in seen:
-            seen[storage._cdata] = (inside[-1], storage.nbytes(), tensor)
-        return tensor
-
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        models.materialise(model, torch.device("cpu"))
-        weights = {p.untyped_storage()._cdata for p in model.parameters()}
-        for index, layer in enumerate(model.get_decoder().layers):
-            layer.register_forward_pre_hook(lambda *_, index=index: inside.append(index))
-            layer.register_forward_hook(lambda *_: inside.clear())
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            ids = torch.zeros((1, TOKENS), dtype=torch.int64)
-            model(input_ids=ids, use_cache=False)
-    found = [0] * config["num_hidden_layers"]
-    for index, size, _ in seen.values():
-        found[index] += size
-    return found
+@pytest.fixture(scope="module")
+def saved() -> dict[str, list[int]]:
+    """family -> bytes that each layer of the stock class saves, bfloat16, fused kernels."""
+    configs = {family: {**BASE, **own} for family, own in CONFIGS.items()}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.plan.kept"],
+        input=json.dumps({"tokens": TOKENS, "configs": configs}),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    answer: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return answer
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("family", CONFIGS)
-def test_formula_is_what_autograd_saves(family: str) -> None:
+def test_formula_is_what_autograd_saves(family: str, saved: dict[str, list[int]]) -> None:
     config = {**BASE, **CONFIGS[family]}
     model = build.architecture(of_config(config))
     # On a CPU the mask of a dropout has the compute dtype; the formula counts the accelerators'
@@ -122,5 +107,5 @@ def test_formula_is_what_autograd_saves(family: str) -> None:
         memory_fsdp2.layer_kept(x, model.hidden, TOKENS, 2) + x.dropouts * model.hidden * TOKENS
         for x in model.layers
     ]
-    for formula, saved in zip(planned, saved_by_layer(config), strict=True):
-        assert formula == pytest.approx(saved, rel=0.04)
+    for formula, found in zip(planned, saved[family], strict=True):
+        assert formula == pytest.approx(found, rel=0.04)

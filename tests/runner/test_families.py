@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 # One with latent attention, a choice bias and groups; one with linear attention.
-SAMPLE = ("deepseek_v3",)
+SAMPLE = ("deepseek_v3", "qwen3_next")
 
 
 def trial_of(model_type: str, folder: Path, dtype: str) -> Trial:

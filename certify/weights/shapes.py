@@ -24,7 +24,7 @@ from certify.weights.files import BadFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    Named = tuple[str, tuple[int, ...]]
+    from certify.weights.blocks import Named
 
 MAX_TENSORS = 200_000
 

@@ -151,9 +151,9 @@ def test_git_version_and_post_level_of_torch_npu(tmp_path: Path) -> None:
 
 def test_a_source_folder_on_the_path_shadows_the_wheel(tmp_path: Path) -> None:
     trees.torch_npu(tmp_path, "2.7.1")
-    trees.write(tmp_path, "work/pytorch/torch_npu/__init__.py", "")
-    trees.write(tmp_path, "work/pytorch/torch_npu/version.py", "__version__ = '2.7.1'\n")
-    stack = look(tmp_path, PYTHONPATH="/work/pytorch")
+    trees.write(tmp_path, "srv/pytorch/torch_npu/__init__.py", "")
+    trees.write(tmp_path, "srv/pytorch/torch_npu/version.py", "__version__ = '2.7.1'\n")
+    stack = look(tmp_path, PYTHONPATH="/srv/pytorch")
     assert "module-shadow-path" in signals(stack)
     assert versions(stack, "torch_npu") == ["2.7.1"]
 
@@ -192,25 +192,25 @@ def test_files_that_pip_took_away_are_found(tmp_path: Path) -> None:
 
 def test_checkouts_by_branch_tag_submodule_and_link(tmp_path: Path) -> None:
     commit = "a" * 40
-    trees.write(tmp_path, "work/MindSpeed-LLM/mindspeed_llm/__init__.py", "")
-    trees.git(tmp_path, "work/MindSpeed-LLM", "ref: refs/heads/26.0.0")
-    core = "work/MindSpeed-LLM/3rdparty/MindSpeed"
+    trees.write(tmp_path, "srv/MindSpeed-LLM/mindspeed_llm/__init__.py", "")
+    trees.git(tmp_path, "srv/MindSpeed-LLM", "ref: refs/heads/26.0.0")
+    core = "srv/MindSpeed-LLM/3rdparty/MindSpeed"
     trees.write(tmp_path, f"{core}/mindspeed/__init__.py", "")
     trees.write(tmp_path, f"{core}/.git", "gitdir: ../../.git/modules/MindSpeed\n")
-    modules = "work/MindSpeed-LLM/.git/modules/MindSpeed"
+    modules = "srv/MindSpeed-LLM/.git/modules/MindSpeed"
     trees.write(tmp_path, f"{modules}/HEAD", commit)
     trees.write(
         tmp_path,
         f"{modules}/packed-refs",
         f"{'b' * 40} refs/tags/v26.0.0_core_r0.12.1\n^{commit}\n",
     )
-    trees.link(tmp_path, "work/MindSpeed-LLM/mindspeed", "3rdparty/MindSpeed/mindspeed")
+    trees.link(tmp_path, "srv/MindSpeed-LLM/mindspeed", "3rdparty/MindSpeed/mindspeed")
     trees.write(
         tmp_path,
-        "work/MindSpeed-LLM/megatron/core/package_info.py",
+        "srv/MindSpeed-LLM/megatron/core/package_info.py",
         "MAJOR = 0\nMINOR = 12\nPATCH = 1\nPRE_RELEASE = ''\n",
     )
-    stack = look(tmp_path, PYTHONPATH="/work/MindSpeed-LLM")
+    stack = look(tmp_path, PYTHONPATH="/srv/MindSpeed-LLM")
     assert versions(stack, "mindspeed_llm") == ["26.0.0"]
     assert versions(stack, "mindspeed_core") == ["26.0.0_core_r0.12.1"]
     assert stack.components["mindspeed_core"][0].detail["commit"] == commit
@@ -220,10 +220,10 @@ def test_checkouts_by_branch_tag_submodule_and_link(tmp_path: Path) -> None:
 
 def test_a_link_of_another_name_is_found(tmp_path: Path) -> None:
     trees.write(tmp_path, "src/MindSpeed/mindspeed/__init__.py", "")
-    trees.link(tmp_path, "work/MindSpeed", "../src/MindSpeed/mindspeed")
-    assert "module-link-name" in signals(look(tmp_path, PYTHONPATH="/work"))
-    trees.link(tmp_path, "work/mindspeed", "../src/MindSpeed/mindspeed")
-    assert "module-link-name" not in signals(look(tmp_path, PYTHONPATH="/work"))
+    trees.link(tmp_path, "srv/MindSpeed", "../src/MindSpeed/mindspeed")
+    assert "module-link-name" in signals(look(tmp_path, PYTHONPATH="/srv"))
+    trees.link(tmp_path, "srv/mindspeed", "../src/MindSpeed/mindspeed")
+    assert "module-link-name" not in signals(look(tmp_path, PYTHONPATH="/srv"))
 
 
 def test_a_copied_tree_is_told_by_its_files(
@@ -239,13 +239,13 @@ def test_a_copied_tree_is_told_by_its_files(
         ("mindspeed_core", "b.py", fingerprints.blob_id(new), ("2.3.0_core_r0.12.1",)),
     ]
     monkeypatch.setattr(fingerprints, "_rows", lambda: rows)
-    trees.write(tmp_path, "work/mindspeed/__init__.py", "")
+    trees.write(tmp_path, "srv/mindspeed/__init__.py", "")
     for name in ("a.py", "b.py"):
-        trees.write(tmp_path, f"work/mindspeed/{name}", new)
-    found = look(tmp_path, PYTHONPATH="/work").components["mindspeed_core"][0]
+        trees.write(tmp_path, f"srv/mindspeed/{name}", new)
+    found = look(tmp_path, PYTHONPATH="/srv").components["mindspeed_core"][0]
     assert (found.version, found.confidence) == ("2.3.0_core_r0.12.1", "inferred")
-    trees.write(tmp_path, "work/mindspeed/b.py", b"edited\n")
-    assert versions(look(tmp_path, PYTHONPATH="/work"), "mindspeed_core") == ["unknown"]
+    trees.write(tmp_path, "srv/mindspeed/b.py", b"edited\n")
+    assert versions(look(tmp_path, PYTHONPATH="/srv"), "mindspeed_core") == ["unknown"]
 
 
 def test_the_table_of_fingerprints_tells_releases_apart() -> None:

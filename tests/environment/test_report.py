@@ -228,7 +228,7 @@ TABLE: dict[str, tuple[str, dict[str, str]]] = {
     "pip list": (
         "Package       Version        Editable project location\n------------- ------- -----\n"
         "torch         2.7.1+cpu\ntorch_npu     2.7.1.post2\nvllm          0.9.1+empty  "
-        "/work/vllm\n",
+        "/srv/vllm\n",
         {"torch": "2.7.1+cpu", "torch_npu": "2.7.1.post2", "vllm": "0.9.1+empty"},
     ),
     "one row of a list": ("torch-npu                 2.6.0\n", {"torch_npu": "2.6.0"}),

@@ -19,6 +19,8 @@ else:
     from certify.light import dataclass, field
 
 _PYTHON = lazy(r"/python(3\.\d{1,2})/(?:site|dist)-packages$")
+# Folders of users, who keep environments there.
+_HOMES = ("root", "home/*")
 # Where a Python may live in an image; ``*`` stands for one folder.
 _PLACES = (
     "/usr/local/python*/lib/python3*/site-packages",
@@ -28,10 +30,8 @@ _PLACES = (
     "/usr/lib/python3/dist-packages",
     "/opt/*/lib/python3*/site-packages",
     "/opt/*/envs/*/lib/python3*/site-packages",
-    "/root/*/lib/python3*/site-packages",
-    "/root/*/envs/*/lib/python3*/site-packages",
-    "/home/*/*/lib/python3*/site-packages",
-    "/home/*/*/envs/*/lib/python3*/site-packages",
+    *(f"/{home}/*/lib/python3*/site-packages" for home in _HOMES),
+    *(f"/{home}/*/envs/*/lib/python3*/site-packages" for home in _HOMES),
     "/usr/local/*/envs/*/lib/python3*/site-packages",
 )
 _MAX_SITES = 40

@@ -6,11 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _ROOT = Path(__file__).parent
 
 
@@ -36,6 +31,12 @@ def read_text(name: str) -> str:
 
 def read_toml(name: str) -> dict[str, Any]:
     """A TOML data file as a dict. Raises FileNotFoundError, or TOMLDecodeError for bad text."""
+    # Here and not above: check-env reads tables of this package on hosts with known variables.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     table: dict[str, Any] = tomllib.loads(read_text(name))
     return table
 

@@ -145,14 +145,21 @@ FORBIDDEN = (
 )  # fmt: skip
 
 
-def test_only_what_is_needed_is_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["", "HCCL_CONNECT_TIMEOUT", "CUDA_DEVICE_MAX_CONNECTIONS"])
+def test_only_what_is_needed_is_loaded(variable: str) -> None:
+    """On a bare host, and on one that sets a variable that the matrix knows."""
     code = (
         "import sys\nfrom certify.cli import main\nmain(['check-env', '--no-tools', '--json'])\n"
         "print('\\n'.join(sys.modules), file=sys.stderr)"
     )
     # -S: without site, so that start-up files of this environment do not count.
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        env={**os.environ, **({variable: "1200"} if variable else {})},
     )
     json.loads(done.stdout)
     loaded = set(done.stderr.split())

@@ -13,7 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CompileMatrix(BuildHookInterface):  # type: ignore[type-arg]
-    """Writes ``matrices/compiled.json`` before the files of a wheel are collected."""
+    """Writes ``matrices/compiled.bin`` before the files of a wheel are collected."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles the claims and adds the result, which git ignores, to the wheel."""

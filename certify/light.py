@@ -1,8 +1,11 @@
-"""Two cheap stand-ins for the standard library, for modules that check-env loads at every start.
+"""Cheap stand-ins for the standard library, for modules that check-env loads at every start.
+For the same reason these write ``TYPE_CHECKING = False``, which type checkers know by its name,
+and import nothing from `typing` at run time.
 
 `dataclass` makes the same classes as `dataclasses.dataclass` without importing `inspect` and
 without compiling code for each class; the real fields are made when somebody asks for them, so
-`dataclasses.replace`, `fields` and `asdict` work as ever. `lazy` is `re.compile` on first use.
+`dataclasses.replace`, `fields` and `asdict` work as ever. `lazy` is `re.compile` on first
+use, `module` is `importlib.import_module`.
 Type checkers see the originals:
 
     if TYPE_CHECKING:
@@ -13,13 +16,22 @@ Type checkers see the originals:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
 
 _ABSENT: Any = object()
+
+
+def module(name: str) -> ModuleType:
+    """The module of this full name, imported if it must be, without what `importlib` loads."""
+    __import__(name)
+    return sys.modules[name]
 
 
 class _Field:
@@ -137,16 +149,16 @@ else:
     class lazy:
         """A regular expression that is compiled when it is first used."""
 
-        __slots__ = ("_arguments", "_compiled")
-
         def __init__(self, *arguments: Any) -> None:
             self._arguments = arguments
-            self._compiled = None
 
         def __getattr__(self, name: str) -> Any:
-            compiled = self._compiled
-            if compiled is None:
-                import re
+            import re
 
-                compiled = self._compiled = re.compile(*self._arguments)
-            return getattr(compiled, name)
+            # Kept under its name, so that this function is not asked again. re keeps the compiled
+            # expressions, but few of them.
+            compiled = self.__dict__.setdefault("_compiled", None) or re.compile(*self._arguments)
+            self._compiled = compiled
+            value = getattr(compiled, name)
+            self.__dict__[name] = value
+            return value

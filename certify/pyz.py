@@ -9,7 +9,6 @@ matrices, the compiled matrix, and tomli where this Python has it (needed by a h
 
 from __future__ import annotations
 
-import json
 import sys
 import zipfile
 from importlib.util import find_spec
@@ -25,10 +24,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 def build(target: Path) -> int:
     """Write the archive; returns how many files it holds."""
     files = dict(_sources())
-    from matrices.load import COMPILED, FOLDER, compile_folder
+    from matrices.load import COMPILED, FOLDER, compile_folder, packed
 
-    compiled = json.dumps(compile_folder(FOLDER), ensure_ascii=False, separators=(",", ":"))
-    files[f"matrices/{COMPILED}"] = compiled.encode()
+    files[f"matrices/{COMPILED}"] = packed(compile_folder(FOLDER))
     files["__main__.py"] = _MAIN.encode()
     with target.open("wb") as out:
         out.write(_SHEBANG)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
-from typing import Any
 
-_ROOT = Path(__file__).parent
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Plain names and no pathlib: check-env reads tables of this package on hosts with known variables.
+_ROOT = os.path.dirname(os.path.abspath(__file__))
 
 
 def read_text(name: str) -> str:
@@ -15,7 +19,8 @@ def read_text(name: str) -> str:
     Raises FileNotFoundError when there is no such file.
     """
     try:
-        return (_ROOT / name).read_text(encoding="utf-8")
+        with open(os.path.join(_ROOT, name), encoding="utf-8") as file:
+            return file.read()
     except NotADirectoryError:
         # Inside a zip archive __file__ is no path of the file system: ask the package's loader.
         import pkgutil
@@ -31,7 +36,6 @@ def read_text(name: str) -> str:
 
 def read_toml(name: str) -> dict[str, Any]:
     """A TOML data file as a dict. Raises FileNotFoundError, or TOMLDecodeError for bad text."""
-    # Here and not above: check-env reads tables of this package on hosts with known variables.
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -51,7 +55,7 @@ def read_tsv(name: str) -> list[dict[str, str]]:
 def names(folder: str, suffix: str = ".toml") -> list[str]:
     """Sorted names, without the suffix, of the data files in a folder (``models``)."""
     try:
-        files = [path.name for path in (_ROOT / folder).iterdir()]
+        files = os.listdir(os.path.join(_ROOT, folder))
     except NotADirectoryError:
         from importlib.resources import files as resources
 

@@ -1,27 +1,33 @@
 """The matrix: what is published about versions that go together. Standard library only.
 
 ``load()`` answers the `Matrix`. The TSV files are the truth; a compiled form beside them
-(``compiled.json``, built with the wheel or on first use, never committed) is taken when its
-checksum says that it was made from these very files. ``load(folder)`` reads another state.
+(``compiled.bin``, built with the wheel or on first use, never committed) is taken when its
+checksums say that it is whole and was made from these very files. ``load(folder)`` reads another
+state.
 """
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import namedtuple
 from zlib import crc32
 
+# `typing` costs its import at every start of check-env; type checkers know this name.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any, NamedTuple
 
     FOLDER: Path
 
 # check-env reads the matrix at every start, and pathlib alone would cost it a twentieth of its
 # time: the way of every day uses plain names, and FOLDER is made when somebody asks for it.
 _HERE = os.path.dirname(os.path.abspath(__file__))
-COMPILED = "compiled.json"
+COMPILED = "compiled.bin"
+# The version of marshal's format in which equal objects give equal bytes (later ones write what is
+# shared or interned in another way).
+_MARSHAL = 2
 # fmt: off
 COLUMNS = (
     "id", "kind", "state", "components", "where", "source", "path", "ref", "table",
@@ -42,8 +48,29 @@ class MatrixError(ValueError):
     """A file of the matrix that cannot be read; the message names file and line."""
 
 
-class Claim(NamedTuple):
-    """One published statement. A tuple and no dataclass: 1,700 are made at every start.
+if TYPE_CHECKING:
+
+    class _Row(NamedTuple):
+        id: str
+        kind: str
+        state: str
+        components: dict[str, str]
+        where: dict[str, str]
+        source: str
+        path: str
+        ref: str
+        table: str
+        date: str
+        dated: str
+        since: str
+        conflict: str
+        note: str
+else:
+    _Row = namedtuple("_Row", COLUMNS)
+
+
+class Claim(_Row):
+    """One published statement. A tuple and no dataclass: 900 are made at every start.
 
     components: key -> specification (`certify.versions.specs`); where: conditions (product, arch,
     at); source, path, ref, table: repository or site, document, commit or ``web``, table;
@@ -51,20 +78,7 @@ class Claim(NamedTuple):
     since: first seen; conflict: id in conflicts.tsv.
     """
 
-    id: str
-    kind: str
-    state: str
-    components: dict[str, str]
-    where: dict[str, str]
-    source: str
-    path: str
-    ref: str
-    table: str
-    date: str
-    dated: str
-    since: str
-    conflict: str
-    note: str
+    __slots__ = ()
 
     @property
     def scope(self) -> str:
@@ -95,10 +109,10 @@ class Matrix:
     def __init__(self, state: dict[str, Any]) -> None:
         self.digest: str = state["digest"]
         self.tables: dict[str, list[dict[str, str]]] = state["tables"]
-        self.claims: list[Claim] = [Claim(*row) for row in state["claims"]]
+        self.claims: list[Claim] = list(map(Claim._make, state["claims"]))
         # What a reader of the matrix derives from it once (parsed specifications, indexes).
         self.prepared: object = None
-        self._cold: str = state["cold"]
+        self._cold: memoryview | bytes = state["cold"]
         self._history: list[Claim] | None = None
         self._about: dict[str, list[Claim]] = {}
         for claim in self.claims:
@@ -113,7 +127,7 @@ class Matrix:
     def history(self) -> list[Claim]:
         """Every claim, superseded ones included, in file order."""
         if self._history is None:
-            cold = [Claim(*row) for row in json.loads(self._cold)]
+            cold = list(map(Claim._make, marshal.loads(self._cold)))
             self._history = sorted(self.claims + cold, key=lambda claim: claim.id)
         return self._history
 
@@ -215,7 +229,7 @@ def checksum(folder: Path | str) -> str:
 
 
 def compile_folder(folder: Path) -> dict[str, Any]:
-    """Reads the TSV files into the form that is stored as ``compiled.json``."""
+    """Reads the TSV files into the form that is stored as ``compiled.bin``."""
     hot: list[Claim] = []
     cold: list[Claim] = []
     for path in sorted((folder / "claims").glob("*.tsv")):
@@ -231,18 +245,39 @@ def compile_folder(folder: Path) -> dict[str, Any]:
     return {
         "digest": checksum(folder),
         "tables": tables,
-        "claims": hot,
-        "cold": json.dumps(cold, ensure_ascii=False),
+        "claims": [tuple(claim) for claim in hot],
+        "cold": marshal.dumps([tuple(claim) for claim in cold], _MARSHAL),
     }
+
+
+def packed(state: dict[str, Any]) -> bytes:
+    """The compiled form as bytes: equal for equal tables, whichever Python writes it.
+
+    A checksum and the length of the hot part, 8 hexadecimal digits each; the hot part; the cold
+    part, which is not even copied until somebody asks for it.
+    """
+    state = dict(state)
+    cold = state.pop("cold")
+    hot = marshal.dumps(state, _MARSHAL)
+    body: bytes = b"%08x" % len(hot) + hot + cold
+    return b"%08x" % crc32(body) + body
+
+
+def unpacked(data: bytes) -> dict[str, Any]:
+    """What `packed` wrote. Raises ValueError for anything that is not whole."""
+    # marshal trusts its input, so nothing reaches it that differs from what was written.
+    view = memoryview(data)
+    if len(data) < 16 or data[:8] != b"%08x" % crc32(view[8:]):
+        raise ValueError("not a compiled matrix")
+    end = 16 + int(data[8:16], 16)
+    state: dict[str, Any] = marshal.loads(view[16:end])
+    return {**state, "cold": view[end:]}
 
 
 def write_compiled(folder: Path, target: Path) -> None:
     """Writes the compiled form whole or not at all."""
     unfinished = target.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(
-        json.dumps(compile_folder(folder), ensure_ascii=False, separators=(",", ":")),
-        encoding="utf-8",
-    )
+    unfinished.write_bytes(packed(compile_folder(folder)))
     unfinished.replace(target)
 
 
@@ -254,20 +289,24 @@ def load(folder: Path | None = None) -> Matrix:
     own = folder is None
     if folder is None:
         place = str(globals().get("FOLDER", _HERE))
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        try:
             with open(os.path.join(place, COMPILED), "rb") as file:
-                state = json.loads(file.read())
+                state = unpacked(file.read())
             if state["digest"] == checksum(place):
                 return Matrix(state)
+        except (OSError, ValueError, KeyError, TypeError, EOFError):
+            pass  # there is none, or not a whole one: the TSV files say the same
         folder = _as_path(place)
     if not folder.is_dir():
         return _load_from_archive(folder)
     if not (folder / "claims").is_dir():
         raise MatrixError(f"{folder}: no folder claims/, so this is no matrix")
     if own and os.access(folder, os.W_OK):
-        with suppress(OSError):
+        try:  # noqa: SIM105 (contextlib costs its import)
             write_compiled(folder, folder / COMPILED)
-    return Matrix(json.loads(json.dumps(compile_folder(folder))))
+        except OSError:
+            pass  # a full disk or a folder that only looks writable: it is compiled every time
+    return Matrix(compile_folder(folder))
 
 
 def _from_archive(path: Path) -> bytes:
@@ -281,7 +320,7 @@ def _from_archive(path: Path) -> bytes:
 
 def _load_from_archive(folder: Path) -> Matrix:
     """The matrix inside a zipapp, which always carries the compiled form."""
-    return Matrix(json.loads(_from_archive(folder / COMPILED)))
+    return Matrix(unpacked(_from_archive(folder / COMPILED)))
 
 
 def _as_path(place: str) -> Path:

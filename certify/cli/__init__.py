@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from certify import __version__
 from certify.cli.commands import COMMANDS
@@ -21,23 +17,11 @@ from certify.errors import (
     InfrastructureError,
     UsageError,
 )
+from certify.light import module as load
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class _Parser(argparse.ArgumentParser):
-    """Raises our own error, so that a usage error has the same form as every other one."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(message, where=self.prog, hint=f"{self.prog} --help")
-
-
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    """Help as wide as the terminal says, 100 columns otherwise."""
-    columns = os.environ.get("COLUMNS", "")
-    width = int(columns) - 2 if columns.isdigit() and int(columns) > 40 else 98
-    return argparse.RawDescriptionHelpFormatter(prog, width=width)
 
 
 def _top_help() -> str:
@@ -60,6 +44,8 @@ def _top_help() -> str:
 
 def _fail(error: CertifyError, command: str, as_json: bool) -> int:
     if as_json:
+        import json
+
         # One document on stdout, also on failure (ARCHITECTURE, "Command line").
         print(
             json.dumps(
@@ -92,12 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if name not in COMMANDS:
             raise _unknown(name)
-        module = import_module(COMMANDS[name].module)
-        parser = _Parser(
+        module = load(COMMANDS[name].module)
+        from certify.cli.parser import Parser, formatter
+
+        parser = Parser(
             prog=f"certify {name}",
             description=module.__doc__,
             # A stated width keeps argparse from loading shutil (and bz2, lzma) at every start.
-            formatter_class=_formatter,
+            formatter_class=formatter,
             allow_abbrev=False,
         )
         module.add_arguments(parser)

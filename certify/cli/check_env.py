@@ -13,11 +13,8 @@ reference or declared compatible, 1 when something cannot work, 3 when that cann
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from certify.environment.render.words import language
 from certify.errors import (
@@ -27,9 +24,12 @@ from certify.errors import (
     EXIT_PASS,
     UsageError,
 )
+from certify.light import module as load
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from certify.environment.stack import Stack
     from certify.resolver.rules.recipe import RecipeNeeds
@@ -213,9 +213,11 @@ def recipe_needs(name: str, backend: str | None) -> tuple[RecipeNeeds, str | Non
 
 def _print(answer: dict[str, Any], style: str, lang: str, notes: tuple[str, ...]) -> None:
     if style == "json":
+        import json
+
         print(json.dumps(answer, ensure_ascii=False, indent=2))
         return
-    module = import_module(f"certify.environment.render.{style}")
+    module = load(f"certify.environment.render.{style}")
     rendered = (
         module.text(answer, lang, notes)
         if style == "text"
@@ -241,6 +243,8 @@ def _nodes(args: argparse.Namespace, style: str, lang: str) -> int:
         documents, silent = ask_nodes(args.nodes)
     answer = everywhere(merge(documents, silent), args.redact)
     if style == "json":
+        import json
+
         print(json.dumps(answer, ensure_ascii=False, indent=2))
     elif style == "junit":
         print(nodes_junit(answer))

@@ -6,8 +6,7 @@ and ``run(args) -> int`` (an exit code).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:

@@ -5,10 +5,9 @@ The same for a live process, a container and pasted exports.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.paths import atb_abi_in, cann_root_of, cann_version_in, split
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

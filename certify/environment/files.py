@@ -14,6 +14,8 @@ import stat as stat_bits
 MAX_FILE_BYTES = 1 << 20
 MAX_ENTRIES = 20_000
 MAX_LINKS = 40
+# O_NONBLOCK: opening a pipe that replaced the file must not wait for a writer.
+_LIVE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Root:
@@ -65,6 +67,9 @@ class Root:
         return "/" + "/".join(done)
 
     def _real(self, path: str) -> str | None:
+        """Where to look on this machine; the live host's links are left to the system."""
+        if self.live:
+            return None if "\0" in path else path
         inside = self.resolve(path)
         return None if inside is None else self._outside(inside)
 
@@ -74,7 +79,7 @@ class Root:
         if real is None:
             return None
         try:
-            return os.lstat(real)
+            return os.stat(real) if self.live else os.lstat(real)
         except (OSError, ValueError):
             return None
 
@@ -109,8 +114,7 @@ class Root:
         if real is None:
             return None
         try:
-            # O_NONBLOCK: opening a pipe that replaced the file must not wait for a writer.
-            handle = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+            handle = os.open(real, _LIVE if self.live else _LIVE | os.O_NOFOLLOW)
         except PermissionError:
             self.denied.append(path)
             return None

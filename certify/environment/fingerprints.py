@@ -6,10 +6,9 @@ a tree without .git was found.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.files import join
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.files import Root
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import colon_values
 from certify.environment.stack import Device
 from certify.light import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dataclasses import dataclass, field
 else:

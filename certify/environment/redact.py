@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from certify.light import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from typing import Any
 
 _SECRET_ASSIGNED = lazy(
     r"(?i)((?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|credential|authorization)"

@@ -8,8 +8,7 @@ exclude them. **benign** signals are known to be harmless and only explained.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:

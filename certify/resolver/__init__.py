@@ -27,13 +27,14 @@ under a rule that its source calls strict would have been incompatible).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from certify.resolver.model import Change, Context, PairResult, Reason, Resolution
 from certify.resolver.pairs import pair_results
 from certify.resolver.words import render
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from certify.resolver.change import smallest_change
 
 __all__ = [

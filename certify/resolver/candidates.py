@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from certify.versions import release
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
 
     from certify.resolver.claims import Claims, Statement
     from certify.resolver.model import Context

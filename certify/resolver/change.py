@@ -7,8 +7,6 @@ are paid once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.claims import claims_of
 from certify.resolver.commands import commands_for
 from certify.resolver.model import (
@@ -24,6 +22,7 @@ from certify.resolver.model import (
 from certify.resolver.pairs import completed, named_context
 from certify.resolver.search import FIXED, REMOVED, Search
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import namedtuple
 
 from certify.resolver.model import Reason
 from certify.versions import Spec, SpecError, Version, parse, parse_spec, release
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import NamedTuple
 
     from certify.resolver.model import Context
     from matrices.load import Claim, Matrix
@@ -19,17 +21,25 @@ NEGATIVE = ("incompatible",)
 _FAR = 99999
 
 
-class Statement(NamedTuple):
+if TYPE_CHECKING:
+
+    class _Statement(NamedTuple):
+        claim: Claim
+        subject: Spec
+        object: Spec
+        scope: str
+        positive: bool
+else:
+    _Statement = namedtuple("_Statement", "claim subject object scope positive")
+
+
+class Statement(_Statement):
     """A claim about one pair: what it says of the subject and of the object.
 
     scope: the file of the claim; positive: whether it says that the two go together.
     """
 
-    claim: Claim
-    subject: Spec
-    object: Spec
-    scope: str
-    positive: bool
+    __slots__ = ()
 
 
 def statement(claim: Claim, subject: Spec, object_: Spec) -> Statement:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.light import lazy
 from certify.resolver.model import Context
 from certify.resolver.view import MEGATRON_LINE
 from certify.versions import from_free_text, parse, release
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.stack import Found, Signal, Stack
     from certify.resolver.model import PairResult

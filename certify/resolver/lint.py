@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from certify.resolver.policies import POLICIES
 from certify.versions import FAMILIES, SpecError, parse_spec
 from matrices.load import KINDS, STATES
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.claims import Claims, Statement, claims_of, statement
 from certify.resolver.model import (
     COMPATIBLE,
@@ -18,6 +16,7 @@ from certify.resolver.policies import POLICIES, Answer, Query, decide
 from certify.resolver.trains import cann_with_driver, products_of, wheel_with_cann
 from certify.versions import core_line, parse_spec, release
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 

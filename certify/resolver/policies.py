@@ -6,11 +6,10 @@ Which relation follows which policy is data: matrices/relations.tsv.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.model import COMPATIBLE, INCOMPATIBLE, REFERENCE, UNDECLARED, Reason
 from certify.versions import Version, parse_spec, release
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from dataclasses import dataclass, field

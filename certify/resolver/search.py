@@ -6,15 +6,17 @@ its base (CANN, torch_npu, torch) is to what was there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import namedtuple
 
 from certify.resolver.candidates import BY_RANGE, Candidates
 from certify.resolver.model import INCOMPATIBLE, REFERENCE, UNDECLARED, Context, PairResult
 from certify.resolver.pairs import completed, judge
 from certify.resolver.trains import hdk_lines
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+    from typing import NamedTuple
 
     from certify.resolver.claims import Claims
 
@@ -36,12 +38,20 @@ FIXED = ("product", "arch", "model_type", "glibc", "torch_npu_git", "firmware")
 Row = dict[str, str]
 
 
-class Plan(NamedTuple):
+if TYPE_CHECKING:
+
+    class _Plan(NamedTuple):
+        cost: int
+        nearness: tuple[int, ...]
+        row: Row
+else:
+    _Plan = namedtuple("_Plan", "cost nearness row")
+
+
+class Plan(_Plan):
     """A complete assignment. nearness: of its base to the installed one, smaller is nearer."""
 
-    cost: int
-    nearness: tuple[int, ...]
-    row: Row
+    __slots__ = ()
 
 
 class Search:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.model import COMPATIBLE, INCOMPATIBLE, REFERENCE, UNDECLARED, Reason
 from certify.resolver.policies import Answer, Query, decide, declared_values
 from certify.versions import Version, release
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

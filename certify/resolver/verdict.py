@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.facts import Facts
 from certify.resolver.findings import (
     COMPATIBLE,
@@ -25,6 +23,7 @@ from certify.resolver.model import REFERENCE as PAIR_REFERENCE
 from certify.resolver.model import UNDECLARED
 from certify.resolver.rules import RULES
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 

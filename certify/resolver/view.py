@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.light import lazy
 from certify.resolver.model import Context
 from certify.versions import from_free_text, parse
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.stack import Stack
     from matrices.load import Matrix

@@ -15,11 +15,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.light import lazy
 from certify.versions.grammar import Version, parse, release
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 ANY = "*"
 ABSENT = "none"
-_BOUND = lazy(r"\s*(>=|<=|==|!=|~=|>|<)\s*(.+)")
+_OPERATORS = (">=", "<=", "==", "!=", "~=", ">", "<")
+_WILD = ("x", "X", "*")
 _WILDCARD = lazy(r"(?:==)?v?(\d+(?:\.\d+)*)\.(rc)?(?:x|\*)", re.IGNORECASE)
 # Families whose wildcards name a train and a kind of release, not a prefix of numbers.
 _RELEASE_FAMILIES = ("cann", "hdk", "product")
@@ -57,7 +58,7 @@ class Spec:
 
     def _add(self, part: str) -> None:
         family = self.family
-        wildcard = _WILDCARD.fullmatch(part)
+        wildcard = _WILDCARD.fullmatch(part) if part[-1:] in _WILD else None
         if part == ANY:
             self._tests.append(lambda version: True)
         elif family == "name" or part.startswith("@"):
@@ -69,13 +70,11 @@ class Spec:
             low, _, high = part.strip("[]").partition(",")
             self._tests.append(_all((_bound(family, ">=", low), _bound(family, "<=", high))))
         elif part[:1] in "<>=!~" and part:
-            bounds = [_BOUND.fullmatch(bound) for bound in part.split(",")]
-            if not all(bounds):
-                raise SpecError(f"{part!r} is no list of bounds")
-            self._tests.append(_all(tuple(_bound(family, b[1], b[2]) for b in bounds if b)))
+            bounds = tuple(_split(bound, part) for bound in part.split(","))
+            self._tests.append(_all(tuple(_bound(family, *bound) for bound in bounds)))
             self.values += _named(family, bounds, ("==",))
             self.bounds += _named(family, bounds, (">=", "<="))
-            self.ends += tuple((b[1], b[2]) for b in bounds if b)
+            self.ends += bounds
         else:
             exact = _read(family, part)
             self.values += (exact,)
@@ -96,10 +95,20 @@ class Spec:
         return f"Spec({self.family!r}, {self.text!r})"
 
 
+def _split(bound: str, part: str) -> tuple[str, str]:
+    """Operator and number of one bound of a list."""
+    text = bound.strip()
+    for operator in _OPERATORS:
+        number = text[len(operator) :].lstrip()
+        if number and text.startswith(operator):
+            return operator, number
+    raise SpecError(f"{part!r} is no list of bounds")
+
+
 def _named(
-    family: str, bounds: list[re.Match[str] | None], operators: tuple[str, ...]
+    family: str, bounds: tuple[tuple[str, str], ...], operators: tuple[str, ...]
 ) -> tuple[Version, ...]:
-    found = [parse(family, bound[2]) for bound in bounds if bound and bound[1] in operators]
+    found = [parse(family, number) for operator, number in bounds if operator in operators]
     return tuple(version for version in found if version is not None)
 
 
@@ -177,7 +186,7 @@ def _public(version: Version) -> tuple[object, ...]:
 
 
 def _bound(family: str, operator: str, text: str) -> Test:
-    wildcard = _WILDCARD.fullmatch(text.strip())
+    wildcard = _WILDCARD.fullmatch(text) if text[-1:] in _WILD else None
     if wildcard and operator in ("==", "!="):
         inside = _wildcard(family, wildcard[1], bool(wildcard[2]))
         return inside if operator == "==" else lambda version: not inside(version)

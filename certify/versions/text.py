@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
-from typing import TYPE_CHECKING
-
 from certify.light import lazy
 from certify.versions.grammar import Version, parse
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,7 +40,11 @@ def from_free_text(family: str, text: str) -> Version | None:
     not the text: whoever needs the words keeps them. A torch_npu or torch release of two numbers
     gets its third, because no such wheel has two. Raises KeyError for an unknown family.
     """
-    shown = unicodedata.normalize("NFKC", text[:_LONGEST]).strip()
+    shown = text[:_LONGEST].strip()
+    if not shown.isascii():
+        from unicodedata import normalize
+
+        shown = normalize("NFKC", text[:_LONGEST]).strip()
     plain = shown.lower()
     whole = parse(family, plain)
     search = _SEARCH.get(family)

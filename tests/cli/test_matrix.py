@@ -80,7 +80,7 @@ def test_lint_fails_on_a_fault(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "matrices"
-    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("compiled.json", "recipes"))
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("compiled.bin", "recipes"))
     path = folder / "claims" / "torchvision.tsv"
     path.write_text(path.read_text(encoding="utf-8").replace("PyPI", "", 1), encoding="utf-8")
     monkeypatch.setattr("matrices.load.FOLDER", folder)
@@ -148,7 +148,7 @@ def test_import_refuses_a_document_without_tables(
 
 def test_diff_of_two_folders(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / "matrices"
-    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("compiled.json", "recipes"))
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("compiled.bin", "recipes"))
     path = folder / "claims" / "torchvision.tsv"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -28,7 +28,7 @@ def copy(tmp_path: Path) -> Path:
 def test_compiled_and_tsv_are_the_same(copy: Path) -> None:
     from_tsv = load(copy)
     write_compiled(copy, copy / COMPILED)
-    state = json.loads((copy / COMPILED).read_bytes())
+    state = module.unpacked((copy / COMPILED).read_bytes())
     compiled = module.Matrix(state)
     assert compiled.digest == from_tsv.digest
     assert compiled.claims == from_tsv.claims
@@ -45,16 +45,58 @@ def test_a_stale_compiled_form_is_not_used(copy: Path, monkeypatch: pytest.Monke
     second = load()
     assert first.digest != second.digest
     assert second.by_id["torchvision-0007"].components["torchvision"] == "0.22.9"
-    assert json.loads((copy / COMPILED).read_bytes())["digest"] == second.digest
+    assert module.unpacked((copy / COMPILED).read_bytes())["digest"] == second.digest
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"digest": 1}', "null", "\x00"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"digest": 1}',
+        b"\x00",
+        b"00000000[]",
+        module.packed({"digest": "x", "cold": b""}),
+        module.packed({"cold": b""}),
+        b"%08x" % crc32(b"00000001\xff") + b"00000001\xff",
+        b"%08x" % crc32(b"zzzzzzzz\xff") + b"zzzzzzzz\xff",
+    ],
+)
 def test_a_damaged_compiled_form_is_not_used(
-    copy: Path, monkeypatch: pytest.MonkeyPatch, content: str
+    copy: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     monkeypatch.setattr(module, "FOLDER", copy)
-    (copy / COMPILED).write_text(content, encoding="utf-8")
+    (copy / COMPILED).write_bytes(content)
     assert load().claims == load(FOLDER).claims
+
+
+def test_every_flipped_bit_of_the_compiled_form_is_seen(copy: Path) -> None:
+    data = module.packed({"digest": "x", "claims": [("a", 1)], "cold": b"", "tables": {}})
+    assert module.unpacked(data)["claims"] == [("a", 1)]
+    for place in range(len(data)):
+        broken = bytearray(data)
+        broken[place] ^= 1
+        with pytest.raises(ValueError, match="compiled"):
+            module.unpacked(bytes(broken))
+    with pytest.raises(ValueError, match="compiled"):
+        module.unpacked(data[:-1])
+
+
+def test_equal_tables_give_equal_bytes(copy: Path) -> None:
+    compiled = module.packed(module.compile_folder(copy))
+    fresh = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from pathlib import Path; from matrices import load;"
+            "sys.stdout.buffer.write(load.packed(load.compile_folder(Path(sys.argv[1]))))",
+            str(copy),
+        ],
+        check=True,
+        capture_output=True,
+        cwd=FOLDER.parent,
+    )
+    assert fresh.stdout == compiled
 
 
 def test_a_folder_that_cannot_be_written_still_loads(

@@ -246,3 +246,17 @@ def test_pep440_orders_as_packaging_does(one: str, two: str) -> None:
 def test_any_text_is_read_or_refused(text: str, family: str) -> None:
     version = parse(family, text)
     assert version is None or version.raw == text
+
+
+@given(
+    st.sampled_from(["cann", "product", "hdk", "pep440", "python", "megatron", "dotted"]),
+    st.one_of(
+        st.from_regex(r"\A\d{1,3}(\.\d{1,3}){0,6}\Z"),
+        st.from_regex(r"\A\d(\.\d){0,3}(\.post\d{0,2})?(\+[a-z0-9]{0,4}[._-]?[a-z0-9]{0,3})?\Z"),
+        st.text("0123456789.", max_size=8),
+    ),
+)
+def test_plain_numbers_read_without_an_expression_mean_the_same(family: str, text: str) -> None:
+    # A leading v is allowed everywhere and never read by the shortcut.
+    short, long = parse(family, text), parse(family, "v" + text)
+    assert (short and short.key) == (long and long.key)

@@ -7,7 +7,6 @@ becomes a section ``unparsed`` and takes nothing else down.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from certify.environment.builder import StackBuilder
 from certify.environment.files import Root
@@ -24,6 +23,7 @@ from certify.environment.probes import (
 )
 from certify.environment.probes.host import Host, added_by_pth, find_sites
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 

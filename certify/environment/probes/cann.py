@@ -7,7 +7,6 @@ loads what ASCEND_HOME_PATH names; without it, what the pointer ``cann`` or ``la
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import external_version, key_values, nnal_version
 from certify.environment.environment_facts import add_variable_facts
@@ -16,6 +15,7 @@ from certify.environment.paths import cann_root_of
 from certify.environment.version_files import add_cfg
 from certify.light import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.files import Root
     from certify.environment.probes.host import Host

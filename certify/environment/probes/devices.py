@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.files import join
 from certify.light import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from subprocess import Popen
 

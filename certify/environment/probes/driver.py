@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import key_values
 from certify.environment.files import join
 from certify.environment.paths import split
 from certify.environment.version_files import add_info
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.probes.host import Host
 

@@ -4,13 +4,13 @@ file is opened but for the few packages whose path matters."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import literal_assignments
 from certify.environment.files import join
 from certify.environment.names import component_of, normal
 from certify.light import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.probes.host import Host
 

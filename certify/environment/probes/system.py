@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import key_values
 from certify.environment.files import join
 from certify.environment.probes.host import python_of
 from certify.environment.version_files import add_os
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.probes.host import Host
 

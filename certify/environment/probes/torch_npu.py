@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import literal_assignments
 from certify.environment.files import join
 from certify.light import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.probes.host import Host
 

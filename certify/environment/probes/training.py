@@ -7,12 +7,11 @@ tag of the checkout, or from fingerprints of files for copies without .git.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.ascend_files import literal_assignments
 from certify.environment.files import join
 from certify.light import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.probes.checkout import Checkout
     from certify.environment.probes.host import Host

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.files import join
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.probes.host import Host
 

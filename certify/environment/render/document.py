@@ -3,11 +3,12 @@ other form is made from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from certify.environment.render.sentences import in_words, missing_in_words, name_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from certify.environment.stack import Stack
     from certify.resolver.findings import Verdict
     from certify.resolver.model import Resolution

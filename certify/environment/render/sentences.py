@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from certify.environment.render.words import word
+from certify.light import module as load
 from certify.resolver.words import render as render_reason
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from certify.resolver.findings import Finding, Missing
     from matrices.load import Matrix
 
@@ -47,7 +48,7 @@ class _Lenient(dict[str, str]):
 
 def catalogue(lang: str) -> dict[str, Any]:
     """The texts of a language, imported when they are first needed."""
-    module = import_module(f"certify.environment.render.catalog_{lang}")
+    module = load(f"certify.environment.render.catalog_{lang}")
     texts: dict[str, Any] = module.TEXTS
     return texts
 
@@ -95,7 +96,7 @@ def _listed(finding: Finding, lang: str) -> tuple[str, str, str]:
     if lang == "zh":
         found, expected = catalogue("zh")[finding.text]
     if "causes" in finding.values:
-        causes = import_module("certify.environment.render.catalog_en").CAUSES
+        causes = load("certify.environment.render.catalog_en").CAUSES
         cause = finding.values.get("cause", finding.rule)
         if cause in causes:
             english_text, chinese_text, hint = causes[cause]

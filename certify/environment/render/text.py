@@ -3,12 +3,12 @@ and the smallest change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from certify.environment.render.words import word
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 # Components worth a line in the overview, in the order in which they build on each other.
 _SHOWN = (

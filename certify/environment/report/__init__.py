@@ -7,8 +7,6 @@ Text that looked like a known format and could not be read becomes a section ``u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.builder import StackBuilder
 from certify.environment.environment_facts import add_variable_facts
 from certify.environment.report import free_text
@@ -38,6 +36,7 @@ from certify.environment.report.tables import LSPCI, NPU_SMI_BOARD, NPU_SMI_MAP,
 from certify.environment.report.text import clean, decode, looks_binary, take_lines
 from certify.environment.symptoms import find_symptoms
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.stack import Stack
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.ascend_files import key_values, nnal_version, version_cfg
 from certify.environment.report.block import Block, Format
 from certify.environment.version_files import add_cfg, add_info, add_os
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

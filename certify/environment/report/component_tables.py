@@ -9,11 +9,11 @@ is installed, and so does one row that states ranges or that a document is quote
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.report import free_text
 from certify.environment.report.block import Block, Format
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

@@ -4,13 +4,13 @@ transformers env, verl diagnose, sglang check_env, lscpu."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.names import is_known_package, normal
 from certify.environment.products import chip_family
 from certify.environment.report.block import Block, Format
 from certify.environment.report.packages import add_package
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

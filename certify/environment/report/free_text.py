@@ -8,7 +8,6 @@ something was moved *from* is not the device in use.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.names import component_of, is_known_package, normal
 from certify.environment.paths import extension_in, python_in
@@ -17,6 +16,7 @@ from certify.environment.report.environment_dumps import add_arch
 from certify.environment.report.images import read_images
 from certify.environment.report.packages import add_package, read_inline
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

@@ -7,11 +7,11 @@ came before; text that names none of them says nothing.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.report.block import Block, Format
 from certify.environment.report.collected import COMMIT, TREES
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

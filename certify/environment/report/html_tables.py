@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.report.block import Block, Format
 from certify.environment.report.component_tables import above_asks, read_rows
 from certify.environment.report.free_text import lively
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

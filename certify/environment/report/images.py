@@ -6,10 +6,10 @@ A tag is a promise, not a sighting: everything read here is ``inferred``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.products import chip_family
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

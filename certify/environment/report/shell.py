@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.names import may_record
 from certify.environment.permissions import closed_reason
 from certify.environment.report.block import Block, Format
 from certify.environment.report.images import read_images
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

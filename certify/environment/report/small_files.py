@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.environment.ascend_files import literal_assignments
 from certify.environment.report.block import Block, Format
 from certify.environment.report.environment_dumps import add_arch
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
 

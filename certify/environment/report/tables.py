@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.npu_smi import (
     Table,
     healthy,
@@ -15,6 +13,7 @@ from certify.environment.npu_smi import (
 from certify.environment.products import chip_family
 from certify.environment.report.block import Block, Format
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from certify.environment.builder import StackBuilder
     from certify.environment.stack import Device

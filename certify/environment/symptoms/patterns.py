@@ -6,7 +6,6 @@ An expression is compiled and run only on lines that hold one of its anchors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from certify.environment.symptoms.modules import (
     attribute_signal,
@@ -18,6 +17,7 @@ from certify.environment.symptoms.modules import (
 )
 from certify.environment.symptoms.symbols import library_signal, symbol_signal
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -4,8 +4,6 @@ matrices/rules.tsv."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.rules import (
     cann,
     containers,
@@ -19,6 +17,7 @@ from certify.resolver.rules import (
     variables,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.findings import ERROR, INFO, WARNING, Finding
 from certify.resolver.rules.symptoms import COMPILER_NEEDS
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

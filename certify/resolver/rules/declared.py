@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.resolver.findings import ERROR, INFO, WARNING, Finding
 from certify.resolver.model import COMPATIBLE, INCOMPATIBLE, UNDECLARED
 from certify.resolver.pairs import pair_results
 from certify.versions import parse
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -6,12 +6,11 @@ two the newer one knows the older one: it is enough that one of them names the o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.light import lazy
 from certify.resolver.findings import ERROR, WARNING, Finding
 from certify.versions import parse
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from certify.environment.signals import SIGNALS
 from certify.resolver.findings import ERROR, INFO, WARNING, Finding
 from certify.resolver.model import COMPATIBLE, INCOMPATIBLE, REFERENCE
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

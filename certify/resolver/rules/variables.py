@@ -7,12 +7,12 @@ documentation that the table cites.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from certify.light import lazy
 from certify.resolver.findings import ERROR, INFO, WARNING, Finding
 from certify.versions import matches
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

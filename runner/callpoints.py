@@ -14,7 +14,8 @@ class Fault:
 
     name: as given to ``--inject``; side: candidate or reference; gates: those that should see
     it; backends: those that carry it out, elsewhere it is refused; needs_experts: it acts on
-    experts or their router, and changes nothing in a dense model. The methods are the call points.
+    experts or their router, and changes nothing in a dense model; needs_tensor_parallel: it
+    changes nothing in a layout without. The methods are the call points.
     """
 
     name = ""
@@ -22,6 +23,7 @@ class Fault:
     gates: tuple[str, ...] = ()
     backends: tuple[str, ...] = ("fsdp2", "mcore")
     needs_experts = False
+    needs_tensor_parallel = False
 
     @property
     def summary(self) -> str:

@@ -88,6 +88,20 @@ class SelfTest:
         dist.broadcast(found, dist.get_global_rank(self.group, 0), group=self.group)
         return _values(0, LENGTH, dtype, self.device), found
 
+    def send_receive(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Every rank gets the values of the one before it, in a ring."""
+        before, after = ((self.rank + step) % self.ranks for step in (-1, 1))
+        found = torch.zeros(LENGTH, dtype=dtype, device=self.device)
+        mine = _values(self.rank, LENGTH, dtype, self.device)
+        work = [
+            dist.isend(mine, dist.get_global_rank(self.group, after), group=self.group),
+            dist.irecv(found, dist.get_global_rank(self.group, before), group=self.group),
+        ]
+        for one in work:
+            if one is not None:
+                one.wait()
+        return _values(before, LENGTH, dtype, self.device), found
+
     def all_to_all_uneven(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """Rank r sends (r + d) % ranks elements to rank d: uneven, some of them none."""
         send = [(self.rank + d) % self.ranks for d in range(self.ranks)]
@@ -156,9 +170,25 @@ def self_test(
 
     Raises InfrastructureError after the last test when one was wrong, naming all of them.
     """
-    wrong: list[Collective] = []
 
-    def judge(op: str, group: str, dtype: torch.dtype, outcome: Any) -> None:
+    def outcomes() -> Iterator[Any]:
+        for op, group, dtype, test in _planned(meshes, device, reduce_dtype, fault):
+            yield op, group, dtype, test(dtype)
+        for name, mesh in (("fsdp", meshes.dense), ("ep_fsdp", meshes.expert)):
+            if mesh is not None:
+                outcome = fsdp_gradient_sum(mesh[name], device.torch_device, fault)
+                yield "fsdp_gradient_sum", name, torch.float32, outcome
+
+    require_right(outcomes(), write)
+
+
+def require_right(outcomes: Iterator[Any], write: Callable[[Collective], None]) -> None:
+    """Write a record of every outcome: (operation, group, dtype, (expected, found)).
+
+    Raises InfrastructureError after the last one when any was wrong, naming all of them.
+    """
+    wrong: list[Collective] = []
+    for op, group, dtype, outcome in outcomes:
         expected, found = (t.double().flatten().tolist() for t in outcome)
         record = Collective(
             op, group, str(dtype).removeprefix("torch."), expected == found,
@@ -167,13 +197,6 @@ def self_test(
         write(record)
         if not record.ok:
             wrong.append(record)
-
-    for op, group, dtype, test in _planned(meshes, device, reduce_dtype, fault):
-        judge(op, group, dtype, test(dtype))
-    for name, mesh in (("fsdp", meshes.dense), ("ep_fsdp", meshes.expert)):
-        if mesh is not None:
-            outcome = fsdp_gradient_sum(mesh[name], device.torch_device, fault)
-            judge("fsdp_gradient_sum", name, torch.float32, outcome)
     if wrong:
         first = wrong[0]
         names = ", ".join(f"{record.op} on {record.group} ({record.dtype})" for record in wrong)

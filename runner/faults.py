@@ -176,9 +176,10 @@ class SharedAdamStep(Fault):
 
 class TensorParallelUnset(Fault):
     """Weights are not known to be divided over tensor-parallel ranks: mcore's gradient norm counts
-    some of their parts on one rank only. Without tensor parallel it changes nothing."""
+    some of their parts on one rank only."""
 
     name = "tensor-parallel-unset"
+    needs_tensor_parallel = True
     backends = ("mcore",)
     gates = ("backward-parity",)
 
@@ -210,7 +211,6 @@ class CollectiveWrong(Fault):
     """Reductions return the average where the sum was asked for."""
 
     name = "collective-wrong"
-    backends = ("fsdp2",)
     gates = ("collectives",)
 
     def collective(self, result: Any, ranks: int) -> Any:
@@ -303,6 +303,7 @@ def listing() -> str:
             "gates": list(f.gates),
             "backends": list(f.backends),
             "needs_experts": f.needs_experts,
+            "needs_tensor_parallel": f.needs_tensor_parallel,
         }
         for name, f in FAULTS.items()
     }

@@ -59,7 +59,7 @@ def describe(request: Request, home: Path) -> dict[str, Any]:
         "device": request.device,
         "inject": request.fault[1] if request.fault else None,
         "adaptation": request.recipe.get("adaptation"),
-        "reference": reference_backend(request.scaled.hf_config),
+        "reference": reference_backend(request.scaled.hf_config, request.backend),
         "phases": [
             {"name": name, "summary": PHASES[name].summary, "estimate_s": seconds[name]}
             for name in request.phases
@@ -72,6 +72,7 @@ def describe(request: Request, home: Path) -> dict[str, Any]:
         ],
         "training": request.scaled.training,
         "parallel": request.scaled.parallel,
+        "world_size": request.scaled.world_size,
     }
 
 

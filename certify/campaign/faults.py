@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def known_faults() -> dict[str, dict[str, Any]]:
-    """name -> summary, side, gates, backends, needs_experts (`runner.callpoints.Fault`).
+    """name -> summary, side, gates, backends and what it needs (`runner.callpoints.Fault`).
 
     Asked in a process of its own: the border between certify and the runner is a process, also
     for this.
@@ -40,8 +40,11 @@ def known_faults() -> dict[str, dict[str, Any]]:
     return faults
 
 
-def find_fault(name: str, backends: Mapping[str, str], has_experts: bool) -> tuple[str, str]:
-    """(side, name) of a fault. backends: side -> the backend that trains it.
+def find_fault(
+    name: str, backends: Mapping[str, str], has_experts: bool, tensor_parallel: bool = False
+) -> tuple[str, str]:
+    """(side, name) of a fault. backends: side -> the backend that trains it; has_experts: the
+    model's; tensor_parallel: whether the candidate's layout divides tensors.
 
     Raises UsageError with near matches for an unknown fault, and for one that would change
     nothing here: a run that trains on unharmed looks as if no gate had seen the fault.
@@ -60,7 +63,11 @@ def find_fault(name: str, backends: Mapping[str, str], has_experts: bool) -> tup
         backend = backends[fault["side"]]
         if backend not in fault["backends"]:
             return f"the {backend} backend, which trains the {fault['side']}, does not carry it out"
-        return "the model has no experts" if fault["needs_experts"] and not has_experts else None
+        if fault["needs_experts"] and not has_experts:
+            return "the model has no experts"
+        if fault["needs_tensor_parallel"] and not tensor_parallel:
+            return "the layout has no tensor parallel"
+        return None
 
     reason = why_not(faults[name])
     if reason is not None:

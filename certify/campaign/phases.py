@@ -41,7 +41,7 @@ PHASES: dict[str, Phase] = {
             1,
             ("prepare",),
             "reference",
-            "Megatron-Core on one rank: the trajectory to match",
+            "Megatron-Core, of mcore transformers, on one rank: the trajectory to match",
             "own process: no module of the candidate is loaded",
         ),
         Phase(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from certify.campaign.reference_side import reference_backend
 from certify.recipes.scale.families import is_moe
 from certify.recipes.schedule import learning_rate
 
@@ -47,8 +46,8 @@ def build_plan(
         "runs": dict(runs),
         "inject": {"side": inputs.fault[0], "name": inputs.fault[1]} if inputs.fault else None,
         "sides": {
-            "candidate": {"backend": "fsdp2", "world_size": inputs.world_size},
-            "reference": {"backend": reference_backend(inputs.hf_config), "world_size": 1},
+            "candidate": {"backend": inputs.backend, "world_size": inputs.world_size},
+            "reference": {"backend": inputs.reference, "world_size": 1},
         },
         "expected": {
             "weights_digest": inputs.prepared["weights_digest"],

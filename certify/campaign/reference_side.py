@@ -24,13 +24,26 @@ PLAIN_CLAIM = (
 )
 
 
-def reference_backend(hf_config: Mapping[str, Any]) -> str:
-    """``mcore`` where a mapping of the model exists, else ``plain``."""
+def mcore_builds(hf_config: Mapping[str, Any]) -> bool:
+    """Whether a Megatron-Core mapping of the model exists."""
     rotary = hf_config.get("rope_parameters") or {}
-    covered = (
+    return (
         hf_config.get("model_type") in MCORE_FAMILIES
         and all(hf_config.get(key) in accepted for key, accepted in _MCORE_VALUES.items())
         and rotary.get("rope_type", "default") == "default"
         and not (hf_config.get("attention_bias") and hf_config.get("model_type") != "qwen2")
     )
-    return "mcore" if covered else "plain"
+
+
+def reference_backend(hf_config: Mapping[str, Any], candidate: str = "fsdp2") -> str:
+    """The backend that trains the reference of a candidate's.
+
+    Of fsdp2: ``mcore`` where a mapping of the model exists, else ``plain``. Of mcore: ``plain``,
+    the stock class of transformers, which shares no model and no optimizer code with it.
+    """
+    return "mcore" if candidate == "fsdp2" and mcore_builds(hf_config) else "plain"
+
+
+def one_class(hf_config: Mapping[str, Any], candidate: str) -> bool:
+    """Whether both sides train the same model class, so that `PLAIN_CLAIM` must be said."""
+    return candidate == "fsdp2" and reference_backend(hf_config, candidate) == "plain"

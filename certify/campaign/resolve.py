@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from certify.campaign.described import described
 from certify.campaign.faults import find_fault
 from certify.campaign.phases import choose
-from certify.campaign.reference_side import PLAIN_CLAIM, reference_backend
+from certify.campaign.reference_side import (
+    MCORE_FAMILIES,
+    PLAIN_CLAIM,
+    mcore_builds,
+    one_class,
+    reference_backend,
+)
 from certify.campaign.request import Request, choose_scale, load_scale, training_versions
 from certify.errors import UsageError
 from certify.recipes.folder import is_folder, read_config, recipe_of, upstream_class
@@ -25,17 +31,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from certify.recipes.rows import Row
+    from certify.recipes.scale import ScaledRecipe
 
 
-def _require_runnable(row: Row) -> None:
-    if row.backend == "fsdp2":
+def _require_built(row: Row, public: Mapping[str, Any]) -> None:
+    if row.backend == "fsdp2" or mcore_builds(public):
         return
-    if row.backend == "legacy":
-        raise legacy_error(row, date.today())
+    kind = public.get("model_type")
     raise UsageError(
-        f"{row.id} uses the backend {row.backend}, which this version cannot run",
+        f"{row.id} trains the model type {kind!r} with Megatron-Core, which this version cannot"
+        " run",
         where="certify run",
-        expected="a row of the backend fsdp2",
+        expected=f"a model type among {', '.join(MCORE_FAMILIES)}, or a row of the backend fsdp2",
         hint=_fsdp2_hint(row),
     )
 
@@ -62,9 +69,11 @@ def _existing(option: str, path: str | None) -> str | None:
 def _from_row(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """(recipe, public configuration, notes) of a published row."""
     match = resolve_name(args.recipe, args.backend)
-    _require_runnable(match.row)
-    recipe = dict(load_recipe(match.row.id).raw)
+    if match.row.backend == "legacy":
+        raise legacy_error(match.row, date.today())
     public = dict(load_model(match.row.model_key).config)
+    _require_built(match.row, public)
+    recipe = dict(load_recipe(match.row.id).raw)
     return recipe, public, [match.said] if match.said else []
 
 
@@ -92,10 +101,12 @@ def _from_folder(
     return recipe, config, notes
 
 
-def _fault(name: str | None, config: Mapping[str, Any], reference: str) -> tuple[str, str] | None:
+def _fault(name: str | None, scaled: ScaledRecipe, backend: str) -> tuple[str, str] | None:
     if not name:
         return None
-    return find_fault(name, {"candidate": "fsdp2", "reference": reference}, is_moe(config))
+    config = scaled.hf_config
+    sides = {"candidate": backend, "reference": reference_backend(config, backend)}
+    return find_fault(name, sides, is_moe(config), scaled.parallel.get("tp_size", 1) > 1)
 
 
 def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Request, list[str]]:
@@ -114,14 +125,14 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
     notes.append(f"scale {scale_name}: {why}")
     scale = load_scale(scale_name)
     scaled = scale_down(recipe, public, scale)
-    reference = reference_backend(scaled.hf_config)
-    if reference == "plain":
+    backend = str(recipe["backend"])
+    if one_class(scaled.hf_config, backend):
         notes.append(PLAIN_CLAIM)
     if upstream := upstream_class(recipe, public):
         notes.append(upstream)
     request = Request(
         recipe_id=recipe["id"],
-        backend="fsdp2",
+        backend=backend,
         stage=args.stage,
         scale_name=scale_name,
         device=scale["device"],
@@ -132,7 +143,7 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         data_path=_existing("--data", args.data),
         tokenizer_path=_existing("--tokenizer", args.tokenizer),
         phases=choose(args.phases.split(",") if args.phases else None),
-        fault=_fault(args.inject, scaled.hf_config, reference),
+        fault=_fault(args.inject, scaled, backend),
         versions=training_versions(),
         command=("certify", *words),
     )

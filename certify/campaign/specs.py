@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Inputs:
     """What every run of a campaign shares. prepared: the document ``prepared/prepared.json``;
-    hf_config: ``prepared/config.json``; fault: (side, name) or None."""
+    hf_config: ``prepared/config.json``; backend: the candidate's; fault: (side, name) or None."""
 
     layout: Layout
     campaign_id: str
@@ -37,7 +37,13 @@ class Inputs:
     hf_config: Mapping[str, Any]
     device: str
     world_size: int
+    backend: str = "fsdp2"
     fault: tuple[str, str] | None = None
+
+    @property
+    def reference(self) -> str:
+        """The backend of the reference."""
+        return reference_backend(self.hf_config, self.backend)
 
     def training(self) -> TrainingSpec:
         """The optimizer and schedule of both sides."""
@@ -84,15 +90,17 @@ def _evidence(inputs: Inputs, **fields: Any) -> EvidenceSpec:
 
 
 def reference_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSpec:
-    """Megatron-Core on one rank, or the plain loop where no mapping of the model exists; the
-    global batch as one micro-batch. again: the A/A run, which repeats the trajectory and needs no
-    evidence files of its own."""
-    training = {**inputs.scaled.training, "micro_batch": inputs.scaled.training["global_batch"]}
+    """The reference on one rank. Of fsdp2: the global batch as one micro-batch; of mcore: the
+    candidate's micro-batches, over which Megatron's auxiliary loss counts. again: the A/A run,
+    which repeats the trajectory and needs no evidence files of its own."""
+    training = dict(inputs.scaled.training)
+    if inputs.backend == "fsdp2":
+        training["micro_batch"] = training["global_batch"]
     return _base(
         inputs,
         run_id,
         role="reference",
-        backend=reference_backend(inputs.hf_config),
+        backend=inputs.reference,
         world_size=1,
         parallel=ParallelSpec(),
         training=TrainingSpec(**training),
@@ -107,7 +115,7 @@ def candidate_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSp
         inputs,
         run_id,
         role="candidate",
-        backend="fsdp2",
+        backend=inputs.backend,
         world_size=inputs.world_size,
         parallel=ParallelSpec(**inputs.scaled.parallel),
         training=inputs.training(),
@@ -125,7 +133,7 @@ def resume_spec(inputs: Inputs, run_id: str, candidate_run: str) -> RunSpec:
         inputs,
         run_id,
         role="candidate",
-        backend="fsdp2",
+        backend=inputs.backend,
         world_size=inputs.world_size,
         parallel=ParallelSpec(**inputs.scaled.parallel),
         training=inputs.training(),

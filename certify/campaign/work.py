@@ -69,7 +69,8 @@ def inputs(driver: Driver) -> specs.Inputs:
         prepared=read_json(layout.prepared / "prepared.json", "the preparation"),
         hf_config=read_json(layout.prepared / "config.json", "the model configuration"),
         device=request.device,
-        world_size=request.scale["parallel"]["world_size"],
+        world_size=request.scaled.world_size,
+        backend=request.backend,
         fault=request.fault,
     )
 
@@ -195,6 +196,7 @@ def _compare(driver: Driver, name: str, run_id: str) -> Job:
         probe_file=str(layout.prepared / "probe.npy"),
         hf_config=dict(inputs(driver).hf_config),
         dtype="float32",
+        backend=driver.request.backend,
     )
     path = layout.run(run_id) / "compare.json"
     write_compare_spec(spec, path)

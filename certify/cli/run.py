@@ -115,13 +115,13 @@ def _drive(args: argparse.Namespace, request: Request, home: Path, progress: Pro
         print(json.dumps({**body, **where}, ensure_ascii=False))
     else:
         from certify.campaign.announce import closing_text
-        from certify.campaign.reference_side import PLAIN_CLAIM, reference_backend
+        from certify.campaign.reference_side import PLAIN_CLAIM, one_class
         from certify.campaign.state import read_state
         from certify.criteria.table import render
 
         if document is not None:
             print(render(document))
-            if reference_backend(request.scaled.hf_config) == "plain":
+            if one_class(request.scaled.hf_config, request.backend):
                 print(f"of this claim: {PLAIN_CLAIM}")
         own = time.process_time()
         state = read_state(session.layout.state)

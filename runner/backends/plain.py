@@ -48,6 +48,7 @@ def run(spec: RunSpec) -> int:
                 where="backend plain",
                 expected="world_size 1, no checkpoint to resume, no fault",
             )
+        _require_formula(spec.training)
         device = Device(spec.device, 0)
         device.configure(spec.deterministic, spec.threads)
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -56,6 +57,21 @@ def run(spec: RunSpec) -> int:
         finally:
             dist.destroy_process_group()
     return 0
+
+
+def _require_formula(training: TrainingSpec) -> None:
+    if training.aux_loss_formula not in FORMULAS:
+        raise UsageError(
+            f"the plain backend has no auxiliary loss {training.aux_loss_formula!r}",
+            where="training.aux_loss_formula",
+            expected=" or ".join(FORMULAS),
+        )
+    if training.global_batch % training.micro_batch:
+        raise UsageError(
+            f"micro_batch = {training.micro_batch}",
+            where="training.micro_batch",
+            expected=f"a divisor of the global batch of {training.global_batch}",
+        )
 
 
 def rate_of(training: TrainingSpec, step: int) -> float:
@@ -72,17 +88,32 @@ def rate_of(training: TrainingSpec, step: int) -> float:
     return t.min_lr + (t.lr - t.min_lr) * left
 
 
-def auxiliary_loss(routed: list[Routed]) -> torch.Tensor:
-    """Sum over layers of E / (k T^2) sum_e n_e P_e, as `runner.loss` describes it."""
+def auxiliary_loss(routed: list[Routed], tokens: int | None = None) -> torch.Tensor:
+    """Sum over layers of E / (k T^2) sum_e n_e P_e, as `runner.loss` describes it.
+
+    tokens: T where the sum is taken over consecutive groups of so many tokens, and their mean
+    returned (``megatron-micro-batch``); None for all tokens in one.
+    """
     total = torch.zeros(())
     for one in routed:
         probabilities = one.probabilities()
-        tokens, n_experts = probabilities.shape
-        counts = torch.nn.functional.one_hot(one.ids, n_experts).sum(dim=(0, 1))
-        k = one.ids.shape[-1]
-        balance = (counts.float() * probabilities.sum(dim=0)).sum()
-        total = total + balance * (n_experts / (k * tokens**2))
+        size = tokens or len(probabilities)
+        groups = list(zip(probabilities.split(size), one.ids.split(size), strict=True))
+        for part, ids in groups:
+            n_experts, k = part.shape[-1], ids.shape[-1]
+            counts = torch.nn.functional.one_hot(ids, n_experts).sum(dim=(0, 1))
+            balance = (counts.float() * part.sum(dim=0)).sum()
+            total = total + balance * (n_experts / (k * size**2 * len(groups)))
     return total
+
+
+# Formula -> whether it counts the tokens of each micro-batch by themselves.
+FORMULAS = {"megatron": False, "megatron-micro-batch": True}
+
+
+def _counted_over(spec: RunSpec) -> int | None:
+    by_micro_batch = FORMULAS[spec.training.aux_loss_formula]
+    return spec.training.micro_batch * spec.data.seq_length if by_micro_batch else None
 
 
 def _move_biases(biases: list[torch.Tensor | None], routed: list[Routed], rate: float) -> None:
@@ -195,7 +226,7 @@ def _step(
     mean = cross_entropy(logits.float().flatten(0, 1), kept, reduction="sum") / count
     total, aux = mean, None
     if routed:
-        aux = auxiliary_loss(routed)
+        aux = auxiliary_loss(routed, _counted_over(spec))
         total = mean + training.aux_loss_coef * aux
     total.backward()
     for parameter in model.parameters():

@@ -36,7 +36,7 @@ def test_phases_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str
     [
         (("run",), "no recipe named"),
         (("run", "qwen3-253b", "--backend", "fsdp2"), "no recipe named 'qwen3-253b'"),
-        (("run", "qwen3-235b", "--backend", "mcore"), "cannot run"),
+        (("run", "mamba2-2p7b", "--backend", "mcore"), "which this version cannot run"),
         (("run", "qwen3-235b", "--backend", "fsdp3"), "invalid choice: 'fsdp3'"),
         ((*RECIPE, "--phases", "jugde"), "unknown phase 'jugde'"),
         ((*RECIPE, "--data", "/no/such/file.txt"), "no such file or folder"),
@@ -87,6 +87,23 @@ def test_dry_run_shows_everything_and_writes_nothing(
 
 
 @needs_torch
+def test_a_row_of_megatron_core_has_transformers_as_its_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "qwen3-235b", "--backend", "mcore", "--dry-run", "--home", str(tmp_path)]
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["recipe"], document["backend"]) == ("qwen3-235b-a22b-4k-mcore", "mcore")
+    assert document["reference"] == "plain"
+    assert document["world_size"] == 4
+    layout = {key: document["parallel"][key] for key in ("pp_size", "vpp_size", "ep_size")}
+    assert layout == {"pp_size": 2, "vpp_size": 2, "ep_size": 2}
+    # The claim on a class that both sides share is for the other backend.
+    assert main(words) == 0
+    assert "a fault inside the class cannot show" not in capsys.readouterr().out
+
+
+@needs_torch
 def test_unknown_fault_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RECIPE, "--inject", "lr-of-by-one"]) == 2
     err = capsys.readouterr().err
@@ -95,16 +112,23 @@ def test_unknown_fault_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 @needs_torch
 @pytest.mark.parametrize(
-    ("recipe", "fault", "why"),
+    ("recipe", "backend", "fault", "why"),
     [
-        ("qwen3-235b", "tensor-parallel-unset", "the fsdp2 backend"),
-        ("qwen3-32b", "router-double-softmax", "the model has no experts"),
+        ("qwen3-235b", "fsdp2", "tensor-parallel-unset", "the fsdp2 backend"),
+        ("qwen3-32b", "fsdp2", "router-double-softmax", "the model has no experts"),
+        ("qwen3-0p6b", "mcore", "tensor-parallel-unset", "the layout has no tensor parallel"),
+        ("qwen3-0p6b", "mcore", "reference-weight-1pct", "the plain backend"),
     ],
 )
 def test_a_fault_that_would_change_nothing_is_refused(
-    recipe: str, fault: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recipe: str,
+    backend: str,
+    fault: str,
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["run", recipe, "--backend", "fsdp2", "--dry-run", "--home", str(tmp_path)]
+    words = ["run", recipe, "--backend", backend, "--dry-run", "--home", str(tmp_path)]
     assert main([*words, "--inject", fault]) == 2
     err = capsys.readouterr().err
     assert why in err

@@ -16,6 +16,7 @@ from certify.runspec import CheckpointSpec, EvidenceSpec, ParallelSpec
 from reference_runs.oracle import read_weights
 from runner import evidence
 from runner.backends import fsdp2, plain
+from runner.routing import Routed
 from tests.runner import family_configs, tiny
 
 if TYPE_CHECKING:
@@ -93,3 +94,29 @@ def test_it_refuses_what_it_does_not_do(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match="without faults"):
             plain.run(dataclasses.replace(spec, **change))  # type: ignore[arg-type]
+
+
+def test_the_auxiliary_loss_of_micro_batches_is_the_mean_of_theirs() -> None:
+    """E / (k T^2) sum_e n_e P_e by hand, for groups of 6 tokens and for all 12."""
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=(12, 4)).astype(np.float32)
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    ids = np.argsort(-logits, axis=1)[:, :2].copy()
+
+    def by_hand(rows: slice) -> float:
+        counts = np.bincount(ids[rows].ravel(), minlength=4)
+        tokens = len(ids[rows])
+        return float(4 / (2 * tokens**2) * (counts * shares[rows].sum(0)).sum())
+
+    routed = [Routed(torch.from_numpy(logits), torch.from_numpy(ids))]
+    halves = (by_hand(slice(0, 6)) + by_hand(slice(6, 12))) / 2
+    assert float(plain.auxiliary_loss(routed, 6)) == pytest.approx(halves, rel=1e-6)
+    assert float(plain.auxiliary_loss(routed)) == pytest.approx(by_hand(slice(0, 12)), rel=1e-6)
+    assert halves != pytest.approx(by_hand(slice(0, 12)), rel=1e-3)
+
+
+def test_another_auxiliary_loss_is_refused(tmp_path: Path) -> None:
+    spec = spec_of(tiny.prepare(tmp_path), "plain", "plain")
+    pooled = dataclasses.replace(spec.training, aux_loss_formula="pooled")
+    with pytest.raises(UsageError, match="pooled"):
+        plain.run(dataclasses.replace(spec, training=pooled))

@@ -149,7 +149,9 @@ def independence_checks(case: Case) -> list[Check]:
     if not all(runs.values()):
         return []
     parts = {side: _parts(runs[side]) for side in SIDES}
-    if case.plan.sides is not None and case.plan.sides.reference.backend == _PLAIN:
+    sides = case.plan.sides
+    plain = sides is not None and sides.reference.backend == _PLAIN
+    if sides is not None and plain and sides.candidate.backend not in _STOCK:
         return [_one_class(parts, _shared_backend(runs))]
     stock = _STOCK.get(runs["reference"][0].files[0].header.backend)
     tops = {

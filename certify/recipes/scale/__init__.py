@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from certify.recipes.scale.families import SCALABLE, features
+from certify.recipes.scale.megatron import layers_of, scale_megatron, training_of
 from certify.recipes.scale.model import Change, require_scalable, scale_model
 from certify.recipes.scale.training import first, scale_parallel, scale_training
 
@@ -34,7 +35,8 @@ __all__ = [
 @dataclass(frozen=True)
 class ScaledRecipe:
     """A recipe at another scale: hf_config lacks only what the tokenizer decides (vocab_size and
-    the ids of special tokens); training and parallel hold the fields of the run spec."""
+    the ids of special tokens); training and parallel hold the fields of the run spec;
+    world_size: ranks of the candidate."""
 
     hf_config: Config
     training: Config
@@ -42,6 +44,7 @@ class ScaledRecipe:
     data: Config
     resume: Config
     changes: tuple[Change, ...]
+    world_size: int
 
 
 def scale_down(
@@ -50,12 +53,22 @@ def scale_down(
     """Scale a published recipe.
 
     recipe: its facts as in ``matrices/recipes``; public: the model's public configuration
-    (transformers keys); scale: a parsed file of ``matrices/scales``.
+    (transformers keys); scale: a parsed file of ``matrices/scales``. The recipe's backend decides
+    which layout it becomes.
     Raises CannotJudgeError for a model type whose features the rules do not keep.
     """
-    hf_config, changes = scale_model(dict(public), dict(scale["model"]))
+    megatron = recipe.get("backend") == "mcore"
+    size = dict(scale["model"])
+    if megatron:
+        size["num_hidden_layers"] = layers_of(recipe, size["num_hidden_layers"])
+    hf_config, changes = scale_model(dict(public), size)
     training, training_changes = scale_training(recipe, dict(public), scale)
-    parallel, parallel_changes = scale_parallel(recipe, hf_config, scale)
+    if megatron:
+        training = training_of(training, scale)
+        parallel, world_size, parallel_changes = scale_megatron(recipe, hf_config, scale)
+    else:
+        parallel, parallel_changes = scale_parallel(recipe, hf_config, scale)
+        world_size = scale["parallel"]["world_size"]
     data = {**scale["data"]}
     resume = dict(scale["resume"])
     # The save step is made an epoch boundary by the number of samples in an epoch.
@@ -76,4 +89,5 @@ def scale_down(
         data=data,
         resume=resume,
         changes=(*changes, sequence, *training_changes, precision, *parallel_changes),
+        world_size=world_size,
     )

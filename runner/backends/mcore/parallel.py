@@ -53,9 +53,14 @@ def stop() -> None:
     parallel_state.destroy_model_parallel()
 
 
+def groups() -> dict[str, Any]:
+    """Name in the records -> live group of this rank."""
+    return {name: get() for name, get in _GROUPS.items()}
+
+
 def topology() -> Topology:
     """The live groups of this rank."""
-    return environment.topology({name: get() for name, get in _GROUPS.items()})
+    return environment.topology(groups())
 
 
 def data_rank() -> tuple[int, int]:

@@ -22,6 +22,7 @@ from runner import evidence, rng
 from runner import faults as registry
 from runner.backends.mcore import (
     checkpoint,
+    collectives,
     describe,
     families,
     faults,
@@ -87,6 +88,7 @@ def train(spec: RunSpec, book: Journal, device: Device) -> None:
     rng.seed_all(spec.training.seed, dist.get_rank())
     parallel.start(spec, device)
     try:
+        collectives.self_test(spec, device, fault, book.writer.write)
         session = prepare(spec, book.writer, device, fault)
         first = _restore(session)
         if spec.evidence.probe_file is not None and first == 1:

@@ -262,3 +262,59 @@ def test_a_plain_reference_of_our_own_code_decides_nothing() -> None:
     campaign = plain_reference()
     part("reference", "model", module="runner.own.x", package="runner")(campaign)
     expect(GATE, (lambda c: None, "INCONCLUSIVE", "which is not published code"), campaign)
+
+
+def megatron_candidate() -> Campaign:
+    """Megatron-Core is certified against the stock class of transformers in the plain loop."""
+    campaign = Campaign()
+    campaign.plan["sides"]["candidate"]["backend"] = "mcore"
+    campaign.plan["sides"]["reference"]["backend"] = "plain"
+    stock = {side: list(campaign.runs[side][0]) for side in ("candidate", "reference")}
+    for phase, backend, source in (
+        ("candidate", "mcore", "reference"),
+        ("candidate-again", "mcore", "reference"),
+        ("resume", "mcore", "reference"),
+        ("reference", "plain", "candidate"),
+        ("reference-again", "plain", "candidate"),
+    ):
+        to(phase, Header, backend=backend)(campaign)
+        for found in stock[source]:
+            if isinstance(found, Component):
+                part(phase, found.part, **dataclasses.asdict(found))(campaign)
+            if isinstance(found, Modules):
+                to(phase, Modules, **dataclasses.asdict(found))(campaign)
+    for streams in campaign.controls.values():
+        for rank, (header, *rest) in streams.items():
+            streams[rank] = [dataclasses.replace(header, backend="mcore"), *rest]
+    return campaign
+
+
+def test_megatron_against_transformers_is_independent() -> None:
+    campaign = megatron_candidate()
+    (check,) = [c for c in campaign.gate(GATE).checks if c.name == "independent sides"]
+    assert check.outcome == "ok", check.detail
+    assert campaign.judge().verdict == "PASS"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (
+            to("candidate", Modules, loaded=["torch", "megatron", "transformers"]),
+            "FAIL",
+            "candidate rank 0: the candidate had transformers, the reference's package, loaded",
+        ),
+        (
+            part("reference", "model", package="megatron", module="megatron.core.models.gpt"),
+            "FAIL",
+            "the candidate had megatron, the reference's package, loaded",
+        ),
+        (
+            part("reference", "optimizer", module="megatron.core.optimizer.optimizer"),
+            "FAIL",
+            "both sides take their optimizer from megatron.core.optimizer.optimizer",
+        ),
+    ],
+)
+def test_megatron_with_code_of_both_sides_fails(row: Row) -> None:
+    expect(GATE, row, megatron_candidate())

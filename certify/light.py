@@ -74,6 +74,9 @@ def _init(self: Any, *args: Any, **named: Any) -> None:
     if len(args) > len(names):
         raise TypeError(f"{cls.__name__} takes {len(names)} values, {len(args)} were given")
     values = dict(zip(names, args, strict=False))
+    if len(args) == len(names) and not named:
+        self.__dict__.update(values)
+        return
     for name, value in named.items():
         if name in values or name not in cls._light_types:
             raise TypeError(f"{cls.__name__}: unexpected or repeated value {name!r}")

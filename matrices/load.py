@@ -102,26 +102,45 @@ class Claim(_Row):
 class Matrix:
     """All claims and the small tables beside them, indexed by component.
 
-    claims: those that may decide plus availability and tag maps; `history` adds the superseded
-    ones, maintenance rows and image lists, read only when asked for.
+    `history` adds the superseded claims, maintenance rows and image lists, read only when asked.
     """
 
     def __init__(self, state: dict[str, Any]) -> None:
         self.digest: str = state["digest"]
         self.tables: dict[str, list[dict[str, str]]] = state["tables"]
-        self.claims: list[Claim] = list(map(Claim._make, state["claims"]))
         # What a reader of the matrix derives from it once (parsed specifications, indexes).
         self.prepared: object = None
+        # A question names two or three of sixty components, so claims are made when asked for.
+        self._rows: list[tuple[Any, ...]] = state["claims"]
+        self._made: dict[int, Claim] = {}
+        self._index: dict[str, list[int]] = state["index"]
         self._cold: memoryview | bytes = state["cold"]
+        self._claims: list[Claim] | None = None
+        self._by_id: dict[str, Claim] | None = None
         self._history: list[Claim] | None = None
-        self._about: dict[str, list[Claim]] = {}
-        for claim in self.claims:
-            for key in claim.components:
-                self._about.setdefault(key, []).append(claim)
         self.components: dict[str, dict[str, str]] = {
             row["key"]: row for row in self.tables["components"]
         }
-        self.by_id: dict[str, Claim] = {claim.id: claim for claim in self.claims}
+
+    def _at(self, place: int) -> Claim:
+        found = self._made.get(place)
+        if found is None:
+            found = self._made[place] = Claim._make(self._rows[place])
+        return found
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims that may decide, availability and tag maps."""
+        if self._claims is None:
+            self._claims = [self._at(place) for place in range(len(self._rows))]
+        return self._claims
+
+    @property
+    def by_id(self) -> dict[str, Claim]:
+        """The same claims by their ids."""
+        if self._by_id is None:
+            self._by_id = {claim.id: claim for claim in self.claims}
+        return self._by_id
 
     @property
     def history(self) -> list[Claim]:
@@ -134,11 +153,10 @@ class Matrix:
     def about(self, *keys: str) -> list[Claim]:
         """Deciding claims that name all these components."""
         first, *rest = keys
-        return [
-            claim
-            for claim in self._about.get(first, ())
-            if claim.decides and all(key in claim.components for key in rest)
-        ]
+        found = [self._at(place) for place in self._index.get(first, ())]
+        for key in rest:
+            found = [claim for claim in found if key in claim.components]
+        return found
 
     def claim(self, name: str) -> Claim | None:
         """The claim with this id, from the history too."""
@@ -242,10 +260,16 @@ def compile_folder(folder: Path) -> dict[str, Any]:
         name: read_rows(folder / f"{name}.tsv") if (folder / f"{name}.tsv").is_file() else []
         for name in _TABLES
     }
+    index: dict[str, list[int]] = {}
+    for place, claim in enumerate(hot):
+        for key in claim.components:
+            index.setdefault(key, []).append(place)
     return {
         "digest": checksum(folder),
         "tables": tables,
         "claims": [tuple(claim) for claim in hot],
+        # component -> places of the claims that name it; hot claims are all deciding ones
+        "index": index,
         "cold": marshal.dumps([tuple(claim) for claim in cold], _MARSHAL),
     }
 

@@ -31,21 +31,19 @@ _PROMPT = lazy(
 )
 
 
-# Without one of these no expression of `secrets` can fit, and most texts have none.
-_HINTS = (
-    "token", "secret", "passw", "key", "credential", "authorization", "hf_", "sk-", "gh", "akia",
-    "xox", "glpat", "//",
-)  # fmt: skip
+# Without one of its words an expression of `secrets` cannot fit, and most texts have none.
+_NAMED = ("token", "secret", "passw", "key", "credential", "authorization")
+_SHAPED = ("hf_", "sk-", "ghp_", "gho_", "ghu_", "ghr_", "ghs_", "akia", "xox", "glpat-")
 
 
 def secrets(text: str) -> str:
     """Without tokens and passwords: done for every output."""
     low = text.lower()
-    if not any(hint in low for hint in _HINTS):
-        return text
-    text = _SECRET_ASSIGNED.sub(r"\1***", text)
-    text = _SECRET_SHAPED.sub("***", text)
-    return _CREDENTIALS.sub(r"\1***@", text)
+    if any(word in low for word in _NAMED):
+        text = _SECRET_ASSIGNED.sub(r"\1***", text)
+    if any(start in low for start in _SHAPED):
+        text = _SECRET_SHAPED.sub("***", text)
+    return _CREDENTIALS.sub(r"\1***@", text) if "//" in low and "@" in low else text
 
 
 def identities(text: str, names: tuple[str, ...] = ()) -> str:

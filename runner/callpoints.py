@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class Fault:
@@ -15,7 +16,8 @@ class Fault:
     name: as given to ``--inject``; side: candidate or reference; gates: those that should see
     it; backends: those that carry it out, elsewhere it is refused; needs_experts: it acts on
     experts or their router, and changes nothing in a dense model; needs_tensor_parallel: it
-    changes nothing in a layout without. The methods are the call points.
+    changes nothing in a layout without; needs: what else the model or data must have for it to
+    act (``tied`` embeddings, a ``router-bias``, a loss ``mask``). The methods are the call points.
     """
 
     name = ""
@@ -24,6 +26,7 @@ class Fault:
     backends: tuple[str, ...] = ("fsdp2", "mcore")
     needs_experts = False
     needs_tensor_parallel = False
+    needs = ""
 
     @property
     def summary(self) -> str:
@@ -67,6 +70,15 @@ class Fault:
 
     def after_load(self, optimizer: Any) -> None:
         """The optimizer after a checkpoint was loaded into it."""
+
+    def while_saving(
+        self, shards: Iterable[Any], buffers: Mapping[str, Any]
+    ) -> AbstractContextManager[None]:
+        """Around a save: what the tensors hold inside is what the files will hold."""
+        return nullcontext()
+
+    def after_restore(self, model: Any, shards: Iterable[Any], resharding: bool) -> None:
+        """The weights after a load. resharding: laid out anew (`CheckpointSpec.resave`)."""
 
     def cursor(self, next_batch: int) -> int:
         """The data cursor after a checkpoint was loaded."""

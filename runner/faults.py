@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from certify.errors import UsageError
 from runner.callpoints import Fault
+from runner.checkpoint_faults import (
+    ExpertBlockLost,
+    ExpertShardSwapped,
+    RouterBiasNotSaved,
+    TiedUntied,
+    VocabularyRowsLost,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +37,7 @@ GATES = (
     "first-update",
     "loss-curve",
     "resume",
+    "reshard",
 )
 
 
@@ -257,6 +265,11 @@ FAULTS: dict[str, Fault] = {
         DataCursorNotRestored(),
         RngNotRestored(),
         CollectiveWrong(),
+        ExpertShardSwapped(),
+        ExpertBlockLost(),
+        VocabularyRowsLost(),
+        RouterBiasNotSaved(),
+        TiedUntied(),
         ReferenceWeight(),
         ReferenceAuxZero(),
     )
@@ -304,6 +317,7 @@ def listing() -> str:
             "backends": list(f.backends),
             "needs_experts": f.needs_experts,
             "needs_tensor_parallel": f.needs_tensor_parallel,
+            "needs": f.needs,
         }
         for name, f in FAULTS.items()
     }

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from certify.records import Step, batch_digest
+from certify.records import NoStamps, Stamper, Step, batch_digest
 from runner import evidence, loss, optim, rng
 from runner.balance import update_biases
 from runner.collectives import gather_bytes
@@ -98,6 +98,7 @@ class Trainer:
         self.fast = fast or FastPath()
         self.rates = optim.LearningRate(spec.training)
         self.next_batch = 0
+        self.stamps: Stamper | NoStamps = NoStamps()
         self.routing = evidence.RoutingLog(tap.layers) if spec.evidence.routing else None
 
     # -- one step ---------------------------------------------------------------------------
@@ -106,12 +107,14 @@ class Trainer:
         """Train one step on batch `next_batch` and return its record (collective)."""
         self.device.synchronize()
         start_s = time.perf_counter()
+        self.stamps.at("data", step)
         batch = self.batches.read(self.next_batch, dist.get_rank(), dist.get_world_size())
         mask = self.fault.loss_mask(torch.from_numpy(batch.mask.copy()))
         facts = gather_facts(batch, mask, self.device.torch_device)
         rate = self.rates(self.fault.schedule_index(step - 1))
         optim.set_rate(self.optimizer, rate)
-        done = self._backward(batch, mask, facts.in_loss)
+        done = self._backward(step, batch, mask, facts.in_loss)
+        self.stamps.at("optimizer", step)
         collect_gradients(self.shards)
         self.fault.gradients(self.shards, self.meshes.ep_size)
         self._write_first(step, evidence.GRADIENTS)
@@ -173,7 +176,7 @@ class Trainer:
         with self.tap.recording() as routed:
             return self.fast.cross_entropy_sum(self.model, *micro_batch), routed
 
-    def _backward(self, batch: Batch, mask: torch.Tensor, in_loss: int) -> Backward:
+    def _backward(self, step: int, batch: Batch, mask: torch.Tensor, in_loss: int) -> Backward:
         micro_batches = self._micro_batches(batch, mask)
         weights: torch.Tensor | None = None
         if self.tap.layers and len(micro_batches) > 1:
@@ -186,6 +189,7 @@ class Trainer:
         coefficient = self.fault.aux_coefficient(self.spec.training.aux_loss_coef)
         sums, aux_sums, all_routed = [], [], []
         for one in micro_batches:
+            self.stamps.at("forward", step)
             cross_entropy, routed = self._forward(*one)
             total = cross_entropy * scale
             if routed:
@@ -194,6 +198,7 @@ class Trainer:
                 aux = loss.aux_summand(routed, weights)
                 total = total + aux * coefficient
                 aux_sums.append(aux.detach())
+            self.stamps.at("backward", step)
             total.backward()
             sums.append(cross_entropy.detach())
             all_routed.append([r.detached() for r in routed])

@@ -9,6 +9,8 @@ import time
 from certify.errors import EXIT_INTERRUPTED
 
 VARIABLE = "CERTIFY_PARENT_PID"
+# Set where a process must not outlive the agent that started it.
+WITH_LAUNCHER = "CERTIFY_END_WITH_LAUNCHER"
 INTERVAL_S = 0.5
 
 
@@ -50,11 +52,11 @@ def start() -> threading.Thread | None:
     value = os.environ.get(VARIABLE, "")
     if not value.isdigit():
         return None
-    pid = int(value)
-    started = start_mark(pid)
+    watched = {int(value)} | ({os.getppid()} if os.environ.get(WITH_LAUNCHER) else set())
+    started = {pid: start_mark(pid) for pid in watched}
 
     def watch() -> None:
-        while not is_gone(pid, started):
+        while not any(is_gone(pid, mark) for pid, mark in started.items()):
             time.sleep(INTERVAL_S)
         # Not sys.exit: the main thread may be inside a collective that will never return.
         os._exit(EXIT_INTERRUPTED)

@@ -18,6 +18,7 @@ CONTRACT = {
     "certify.records.digests",
     "certify.records.files",
     "certify.records.kinds",
+    "certify.records.stamps",
     "certify.runspec",
     "certify.runspec.compare",
     "certify.runspec.families",

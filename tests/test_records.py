@@ -85,6 +85,23 @@ def test_truncated_last_line_is_reported_and_left_out(path: Path) -> None:
         assert list(read.steps()) == [1]
 
 
+def test_a_restart_goes_on_after_a_cut_line(path: Path) -> None:
+    write(path, step(1), step(2))
+    path.write_bytes(path.read_bytes()[:-9])
+    writer = Writer(path, Header("run", "candidate", "fsdp2", 0, 2, 124, 2.5, attempt=1))
+    writer.write(step(2, 4.0))
+    writer.close()
+    read = records.read_file(path)
+    assert (read.truncated, read.header.attempt) == (False, 1)
+    assert read.steps()[2].loss == 4.0
+    # Anything but a header after it is damage.
+    first, header, rest = path.read_bytes().partition(b'{"kind": "header", "run_id"')
+    again = rest.replace(b'{"kind": "header"', b'{"kind": "event"')
+    path.write_bytes(first + header + again)
+    with pytest.raises(UsageError, match="not JSON"):
+        records.read_file(path)
+
+
 def test_a_last_line_without_newline_that_is_whole_counts(path: Path) -> None:
     write(path, step(1), step(2))
     path.write_bytes(path.read_bytes()[:-1])

@@ -221,7 +221,8 @@ class Driver:
     # -- progress ---------------------------------------------------------------------------
 
     def _tails(self, jobs: list[Job]) -> list[StepTail]:
-        trained = [j for j in jobs if PHASES[j.name].side in ("candidate", "reference")]
+        sides = ("candidate", "reference")
+        trained = [j for j in jobs if PHASES[j.name].side in sides and not PHASES[j.name].gate]
         return [
             StepTail(rank_file(self.layout.run(self.state.phase(j.name).run_id or ""), 0))
             for j in trained

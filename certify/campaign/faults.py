@@ -12,7 +12,15 @@ from certify.errors import InfrastructureError, UsageError
 from certify.json_text import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
+
+
+# What a fault may need (`runner.callpoints.Fault.needs`), for people.
+_NEEDS = {
+    "tied": "tied embeddings",
+    "router-bias": "bias in its routers' choice",
+    "mask": "labels left out of the loss",
+}
 
 
 def known_faults() -> dict[str, dict[str, Any]]:
@@ -41,10 +49,15 @@ def known_faults() -> dict[str, dict[str, Any]]:
 
 
 def find_fault(
-    name: str, backends: Mapping[str, str], has_experts: bool, tensor_parallel: bool = False
+    name: str,
+    backends: Mapping[str, str],
+    has_experts: bool,
+    tensor_parallel: bool = False,
+    has: Container[str] = (),
 ) -> tuple[str, str]:
     """(side, name) of a fault. backends: side -> the backend that trains it; has_experts: the
-    model's; tensor_parallel: whether the candidate's layout divides tensors.
+    model's; tensor_parallel: whether the candidate's layout divides tensors; has: what else the
+    model and the data have (`runner.callpoints.Fault.needs`).
 
     Raises UsageError with near matches for an unknown fault, and for one that would change
     nothing here: a run that trains on unharmed looks as if no gate had seen the fault.
@@ -67,6 +80,8 @@ def find_fault(
             return "the model has no experts"
         if fault["needs_tensor_parallel"] and not tensor_parallel:
             return "the layout has no tensor parallel"
+        if fault["needs"] and fault["needs"] not in has:
+            return f"this model and data have no {_NEEDS[fault['needs']]}"
         return None
 
     reason = why_not(faults[name])

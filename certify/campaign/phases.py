@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from certify.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 
 @dataclass(frozen=True)
 class Phase:
     """needs: phases that must have run before; side: what the run is in the records, ``certify``
-    for a phase that trains nothing; fresh: why it has processes of its own, or that it has not."""
+    for a phase that trains nothing; fresh: why it has processes of its own, or that it has not;
+    gate: of the criteria, for a phase that runs only where the scale requires this gate or the
+    user names the phase."""
 
     name: str
     wave: int
@@ -23,6 +25,7 @@ class Phase:
     side: str
     summary: str
     fresh: str
+    gate: str = ""
 
 
 PHASES: dict[str, Phase] = {
@@ -77,28 +80,41 @@ PHASES: dict[str, Phase] = {
             "own processes: nothing survives but the checkpoint",
         ),
         Phase(
-            "compare",
+            "reshard",
             5,
+            ("candidate",),
+            "candidate",
+            "its checkpoint from layout to layout (1, 2 and 4 ranks) and back",
+            "own processes for every layout",
+            gate="reshard",
+        ),
+        Phase(
+            "compare",
+            8,
             ("reference", "candidate"),
             "compare",
             "logits, gradients, first update and routing of both sides, against an fp64 oracle",
             "one process: needs neither side's libraries",
         ),
-        Phase("judge", 6, ("compare",), "certify", "records to verdict", "in certify itself"),
-        Phase("report", 7, ("judge",), "certify", "the page", "one process"),
+        Phase("judge", 9, ("compare",), "certify", "records to verdict", "in certify itself"),
+        Phase("report", 10, ("judge",), "certify", "the page", "one process"),
     )
 }
 
 
-def choose(names: Iterable[str] | None) -> tuple[str, ...]:
-    """The phases to run, in order: those named and all that they need; all for None.
+def choose(names: Iterable[str] | None, required: Container[str] = ()) -> tuple[str, ...]:
+    """The phases to run, in order: those named and all that they need; for None the usual ones.
 
+    required: gates that the scale requires, whose phases are usual then. Where nothing is named
+    but phases of such gates, their gates alone are judged, without a whole campaign.
     Raises UsageError for an unknown name.
     """
     if names is None:
-        return tuple(PHASES)
+        return tuple(n for n, p in PHASES.items() if not p.gate or p.gate in required)
+    names = [name.strip() for name in names]
+    alone = all(name in PHASES and PHASES[name].gate for name in names)
     wanted: set[str] = set()
-    frontier = [name.strip() for name in names]
+    frontier = list(names)
     while frontier:
         name = frontier.pop()
         if name not in PHASES:
@@ -112,7 +128,20 @@ def choose(names: Iterable[str] | None) -> tuple[str, ...]:
         if name not in wanted:
             wanted.add(name)
             frontier += PHASES[name].needs
+    if alone:
+        wanted.add("judge")
     return tuple(name for name in PHASES if name in wanted)
+
+
+def requested_gates(phases: Iterable[str]) -> tuple[str, ...]:
+    """The gates that phases were chosen for, as the plan names them."""
+    return tuple(PHASES[name].gate for name in phases if PHASES[name].gate)
+
+
+def judged_alone(phases: Iterable[str]) -> tuple[str, ...]:
+    """Gates that are all that these phases are for; none where a whole comparison is judged."""
+    phases = tuple(phases)
+    return () if "compare" in phases or "judge" not in phases else requested_gates(phases)
 
 
 def waves(names: Iterable[str]) -> list[tuple[str, ...]]:

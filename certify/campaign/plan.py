@@ -22,8 +22,10 @@ def build_plan(
     stage: str,
     criteria: Mapping[str, str],
     runs: Mapping[str, str],
+    requested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The plan as JSON. runs: phase -> run id; criteria: version and sha256 of the file.
+    """The plan as JSON. runs: phase -> run id; criteria: version and sha256 of the file;
+    requested: what the phases that were asked for add to it.
 
     The learning rates are computed here from the schedule's definition, and the batch digests
     were computed by the preparation without the runner's sampler.
@@ -74,6 +76,7 @@ def build_plan(
             "save_point": inputs.scaled.resume["save_point"],
             "controls": list(inputs.scaled.resume["controls"]),
         },
+        **(requested or {}),
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from certify.campaign.described import described
 from certify.campaign.faults import find_fault
-from certify.campaign.phases import choose
+from certify.campaign.phases import choose, requested_gates
 from certify.campaign.reference_side import (
     MCORE_FAMILIES,
     PLAIN_CLAIM,
@@ -17,6 +17,7 @@ from certify.campaign.reference_side import (
     reference_backend,
 )
 from certify.campaign.request import Request, choose_scale, load_scale, training_versions
+from certify.criteria.load import load_criteria, required_gates
 from certify.errors import UsageError
 from certify.recipes.folder import is_folder, read_config, recipe_of, upstream_class
 from certify.recipes.load import load_model, load_recipe
@@ -28,7 +29,7 @@ from certify.recipes.scale.families import is_moe
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from certify.recipes.rows import Row
     from certify.recipes.scale import ScaledRecipe
@@ -101,12 +102,35 @@ def _from_folder(
     return recipe, config, notes
 
 
-def _fault(name: str | None, scaled: ScaledRecipe, backend: str) -> tuple[str, str] | None:
+def _fault(
+    name: str | None, scaled: ScaledRecipe, stage: str, backend: str
+) -> tuple[str, str] | None:
     if not name:
         return None
     config = scaled.hf_config
     sides = {"candidate": backend, "reference": reference_backend(config, backend)}
-    return find_fault(name, sides, is_moe(config), scaled.parallel.get("tp_size", 1) > 1)
+    has = {
+        "tied": bool(config.get("tie_word_embeddings")),
+        "router-bias": scaled.training.get("router_bias_update_rate", 0) > 0,
+        "mask": stage == "sft",
+    }
+    divided = scaled.parallel.get("tp_size", 1) > 1
+    return find_fault(
+        name, sides, is_moe(config), divided, {key for key, is_so in has.items() if is_so}
+    )
+
+
+def _phases(names: str | None, scale: str, stage: str, backend: str) -> tuple[str, ...]:
+    """Raises UsageError for a phase that this backend does not have."""
+    required = required_gates(load_criteria(), scale, stage) if backend == "fsdp2" else ()
+    phases = choose(names.split(",") if names else None, required)
+    if backend != "fsdp2" and (gates := requested_gates(phases)):
+        raise UsageError(
+            f"the phase {gates[0]} with the backend {backend}",
+            where="--phases",
+            expected="the backend fsdp2, whose checkpoints any layout can load",
+        )
+    return phases
 
 
 def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Request, list[str]]:
@@ -142,8 +166,8 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         scaled=scaled,
         data_path=_existing("--data", args.data),
         tokenizer_path=_existing("--tokenizer", args.tokenizer),
-        phases=choose(args.phases.split(",") if args.phases else None),
-        fault=_fault(args.inject, scaled, backend),
+        phases=_phases(args.phases, scale_name, args.stage, backend),
+        fault=_fault(args.inject, scaled, args.stage, backend),
         versions=training_versions(),
         command=("certify", *words),
     )

@@ -144,3 +144,28 @@ def resume_spec(inputs: Inputs, run_id: str, candidate_run: str) -> RunSpec:
         stop_step=resume["save_step"] + resume["steps"],
         fault=_fault(inputs, "candidate"),
     )
+
+
+def reshard_spec(
+    inputs: Inputs, run_id: str, source: str, world_size: int, sizes: Mapping[str, int]
+) -> RunSpec:
+    """One hop of the reshard phase: load, commit in this layout, train one step. source: the run
+    whose checkpoint is loaded; sizes: of the parallel dimensions."""
+    save_step = inputs.scaled.resume["save_step"]
+    training = inputs.scaled.training
+    share = training["global_batch"] // world_size
+    micro_batch = min(training["micro_batch"], share)
+    return _base(
+        inputs,
+        run_id,
+        role="candidate",
+        backend="fsdp2",
+        world_size=world_size,
+        parallel=ParallelSpec(**{**inputs.scaled.parallel, **sizes}),
+        training=TrainingSpec(**{**training, "micro_batch": micro_batch}),
+        checkpoint=CheckpointSpec(
+            resume_from=str(inputs.layout.checkpoint(source, save_step)), resave=True
+        ),
+        stop_step=save_step + 1,
+        fault=_fault(inputs, "candidate"),
+    )

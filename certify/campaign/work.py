@@ -8,8 +8,9 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certify.campaign import commands, references, specs
+from certify.campaign import commands, references, reshard, specs
 from certify.campaign.files import read_json, write_atomic, write_json
+from certify.campaign.phases import judged_alone, requested_gates
 from certify.campaign.plan import build_plan
 from certify.errors import UsageError
 from certify.runspec import (
@@ -21,7 +22,7 @@ from certify.runspec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from certify.campaign.driver import Driver
     from certify.campaign.layout import Layout
@@ -117,10 +118,23 @@ def after_prepare(driver: Driver) -> None:
         stage=driver.request.stage,
         criteria={"version": criteria.version, "sha256": criteria.sha256},
         runs=runs,
+        requested=_requested(driver, shared, runs),
     )
     write_json(driver.layout.plan, plan)
     digest = hashlib.sha256(driver.layout.plan.read_bytes()).hexdigest()
     driver.store.set_plan(driver.state.id, digest)
+
+
+def _requested(driver: Driver, shared: specs.Inputs, runs: Mapping[str, str]) -> dict[str, Any]:
+    """What the phases of gates that are not always judged add to the plan."""
+    phases, scale = driver.request.phases, driver.request.scale
+    added: dict[str, Any] = {
+        "requested": list(requested_gates(phases)),
+        "only": list(judged_alone(phases)),
+    }
+    if "reshard" in phases:
+        added["reshard"] = reshard.planned(shared, scale, runs["reshard"])
+    return added
 
 
 def check_plan(driver: Driver) -> None:
@@ -180,6 +194,11 @@ def _resume(driver: Driver, name: str, run_id: str) -> Job:
     spec = specs.resume_spec(inputs(driver), run_id, candidate)
     path = _write_and(driver, run_id, spec)
     return commands.torchrun_job(name, driver.layout, run_id, spec.world_size, path)
+
+
+def _reshard(driver: Driver, name: str, run_id: str) -> Job:
+    candidate = driver.state.phase("candidate").run_id or ""
+    return reshard.job(inputs(driver), driver.request.scale, run_id, candidate)
 
 
 def _compare(driver: Driver, name: str, run_id: str) -> Job:
@@ -267,6 +286,7 @@ JOBS: dict[str, Callable[[Driver, str, str], Job]] = {
     "candidate": _candidate,
     "candidate-again": _candidate,
     "resume": _resume,
+    "reshard": _reshard,
     "compare": _compare,
     "report": _report,
 }

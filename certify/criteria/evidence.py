@@ -101,10 +101,11 @@ class Run:
 @dataclass(frozen=True)
 class Evidence:
     """runs: phase -> run, phases without records left out; pairs: further seeds as
-    (candidate, reference)."""
+    (candidate, reference); hops: run id in the plan -> run of another layout."""
 
     runs: Mapping[str, Run]
     pairs: tuple[tuple[Run, Run], ...] = ()
+    hops: Mapping[str, Run] = field(default_factory=dict)
 
     def run(self, phase: str) -> Run | None:
         """The run of a phase, or None when it left no records."""
@@ -140,6 +141,7 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
     runs = sorted(evidence.runs.items())
     for n, pair in enumerate(evidence.pairs, start=1):
         runs += [(f"pair {n} {side}", run) for side, run in zip(SIDES, pair, strict=True)]
+    runs += sorted(evidence.hops.items())
     return tuple(
         note for name, run in runs for note in _cut_off(name, run) + _taken_over(name, run)
     )
@@ -225,7 +227,11 @@ def read_evidence(campaign: Path, plan: Plan) -> Evidence:
     folder = campaign / "runs"
     read = {phase: _read_run(folder, run_id) for phase, run_id in plan.runs.items()}
     pairs = [(_read_run(folder, p.candidate), _read_run(folder, p.reference)) for p in plan.pairs]
+    hops = (
+        {hop.run: _read_run(folder, hop.run) for hop in plan.reshard.hops} if plan.reshard else {}
+    )
     return Evidence(
         {phase: run for phase, run in read.items() if run is not None},
         tuple((a, b) for a, b in pairs if a is not None and b is not None),
+        {name: run for name, run in hops.items() if run is not None},
     )

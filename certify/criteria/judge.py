@@ -42,9 +42,11 @@ _MOST_REASONS = 3
 def judge(plan: Plan, evidence: Evidence, criteria: Criteria) -> Verdict:
     """The verdict on a campaign: every gate of the criteria, then the overall rule.
 
-    FAIL if any computed gate FAILs, else INCONCLUSIVE if a required gate is, else PASS.
+    FAIL if any computed gate FAILs, else INCONCLUSIVE if a required gate is, else PASS. Where the
+    plan names the gates that it is for, only these are judged, and nothing is claimed.
     """
-    gates = tuple(judge_gate(gate.id, plan, evidence, criteria) for gate in criteria.gates)
+    judged = [gate.id for gate in criteria.gates if gate.id in plan.only or not plan.only]
+    gates = tuple(judge_gate(gate, plan, evidence, criteria) for gate in judged)
     verdict = overall(gates)
     claim = criteria.claim(plan.scale).says.replace("{device}", plan.device)
     return Verdict(
@@ -53,14 +55,19 @@ def judge(plan: Plan, evidence: Evidence, criteria: Criteria) -> Verdict:
         scale=plan.scale,
         device=plan.device,
         criteria={"version": criteria.version, "sha256": criteria.sha256},
-        claim=claim if verdict == PASS and plan.inject is None else None,
+        claim=claim if verdict == PASS and plan.inject is None and not plan.only else None,
         campaign_id=plan.campaign_id,
         recipe_id=plan.recipe_id,
         attempts={p: run.attempts for p, run in evidence.runs.items() if run.attempts > 1},
-        notes=notes(evidence),
+        notes=(*_alone(plan), *notes(evidence)),
         inject=None if plan.inject is None else plan.inject.name,
         inject_side=None if plan.inject is None else plan.inject.side,
     )
+
+
+def _alone(plan: Plan) -> tuple[str, ...]:
+    named = ", ".join(plan.only)
+    return (f"only {named} was run and judged: the recipe itself was not",) if named else ()
 
 
 def overall(gates: tuple[GateResult, ...]) -> str:

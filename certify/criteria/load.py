@@ -293,6 +293,15 @@ def load_criteria(version: str = "v1") -> Criteria:
     return parse(data, f"{version}.toml")
 
 
+def required_gates(criteria: Criteria, scale: str, stage: str) -> frozenset[str]:
+    """The gates without which a campaign of this scale and stage cannot pass."""
+    return frozenset(
+        gate.id
+        for gate in criteria.gates
+        if criteria.requirement(gate.id, scale, stage).status == "required"
+    )
+
+
 def limits_of(criteria: Criteria, gate: str, case: Any) -> Limits:
     """Limits of a gate for a plan (anything with scale, stage, precision, moe)."""
     return Limits(criteria, gate, case.scale, case.stage, case.precision, case.moe)

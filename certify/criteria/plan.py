@@ -57,6 +57,24 @@ class PlannedResume:
 
 
 @dataclass(frozen=True)
+class PlannedHop:
+    """A layout that a checkpoint is loaded in. run: its run id; sizes: of the parallel dimensions,
+    as the run spec names them (``fsdp_size``)."""
+
+    run: str
+    world_size: int
+    sizes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedReshard:
+    """The chain of layouts after the candidate's own, each loading what the one before it saved."""
+
+    save_step: int
+    hops: tuple[PlannedHop, ...]
+
+
+@dataclass(frozen=True)
 class PlannedPair:
     """A further seed: run ids of its two sides."""
 
@@ -101,7 +119,8 @@ class CriteriaId:
 class Plan:
     """See docs/criteria.md. runs: phase -> run id; requested: gates asked for with ``--phases``,
     hence required; resume: an object or a list of them in JSON; sides: None in a plan that does
-    not say what its sides run on, which cannot PASS; inject: the seeded fault, if any."""
+    not say what its sides run on, which cannot PASS; inject: the seeded fault, if any; only: the
+    gates that are judged where no whole comparison was run: such a verdict claims nothing."""
 
     campaign_id: str
     recipe_id: str
@@ -118,6 +137,8 @@ class Plan:
     pairs: tuple[PlannedPair, ...] = ()
     sides: PlannedSides | None = None
     inject: PlannedFault | None = None
+    reshard: PlannedReshard | None = None
+    only: tuple[str, ...] = ()
     schema: str = SCHEMA
 
     def text(self) -> str:
@@ -147,6 +168,10 @@ def parse_plan(body: Any, where: str) -> Plan:
         body["pairs"] = _list(PlannedPair, body.get("pairs") or [])
         body["criteria"] = _known(CriteriaId, body.get("criteria"))
         body["inject"] = _known(PlannedFault, body.get("inject"))
+        reshard = _known(PlannedReshard, body.get("reshard"))
+        if isinstance(reshard, dict) and "hops" in reshard:
+            reshard["hops"] = _list(PlannedHop, reshard["hops"])
+        body["reshard"] = reshard
         sides = _known(PlannedSides, body.get("sides"))
         if isinstance(sides, dict):
             sides = {key: _known(PlannedSide, side) for key, side in sides.items()}

@@ -130,7 +130,7 @@ def _closing(document: Mapping[str, Any], columns: int) -> list[str]:
     criteria, fault = document["criteria"], document.get("inject")
     lines = [
         f"verdict: {document['verdict']}",
-        f"claim: {document['claim'] or _no_claim(fault)}",
+        f"claim: {document['claim'] or _no_claim(fault, document['verdict'])}",
         f"criteria: {criteria['version']}, sha256 {criteria['sha256'][:16]}; "
         f"scale {document['scale']}, device {document['device']}",
     ]
@@ -145,5 +145,9 @@ def _closing(document: Mapping[str, Any], columns: int) -> list[str]:
     return [part for line in lines for part in textwrap.wrap(line, max(columns, _NARROWEST))]
 
 
-def _no_claim(fault: str | None) -> str:
-    return "none; a seeded fault entitles to none" if fault else "none; only a PASS entitles to one"
+def _no_claim(fault: str | None, verdict: str) -> str:
+    if fault:
+        return "none; a seeded fault entitles to none"
+    if verdict == "PASS":
+        return "none; only a whole campaign entitles to one"
+    return "none; only a PASS entitles to one"

@@ -39,9 +39,11 @@ from certify.records.kinds import (
     Step,
     Topology,
 )
+from certify.records.stamps import MARKS, NoStamps, Stamp, Stamper, read_stamps, stamp_file
 
 __all__ = [
     "KINDS",
+    "MARKS",
     "SCHEMA",
     "Collective",
     "Comparison",
@@ -51,8 +53,11 @@ __all__ = [
     "Event",
     "Header",
     "Modules",
+    "NoStamps",
     "Record",
     "RecordFile",
+    "Stamp",
+    "Stamper",
     "State",
     "Step",
     "Topology",
@@ -62,7 +67,9 @@ __all__ = [
     "rank_file",
     "read_file",
     "read_run",
+    "read_stamps",
     "root_digest",
     "sample_digest",
+    "stamp_file",
     "tensor_digest",
 ]

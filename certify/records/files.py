@@ -31,7 +31,11 @@ class Writer:
     def __init__(self, path: Path, header: Header) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
+        is_cut = _ends_in_the_middle(path)
         self._file: TextIO = path.open("a", encoding="utf-8")
+        if is_cut:
+            # A process before this one was killed in the middle of a line.
+            self._file.write("\n")
         self.write(header)
 
     def write(self, record: Record) -> None:
@@ -51,6 +55,14 @@ class Writer:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
+
+
+def _ends_in_the_middle(path: Path) -> bool:
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
 
 
 @dataclass(frozen=True)
@@ -147,20 +159,24 @@ def read_file(path: Path) -> RecordFile:
     Raises UsageError naming file and line for anything else malformed, and for a missing file.
     """
     records: list[Record] = []
-    truncated = False
+    truncated, cut = False, (0, False)
     try:
         for number, raw, complete in _lines(path):
-            if truncated:
-                # A restart continues after the cut line: only its own header may follow one.
-                truncated = False
+            was_truncated, truncated = truncated, False
             try:
                 body = json.loads(raw)
             except (ValueError, RecursionError):
-                if complete:
+                if was_truncated:
                     raise _malformed(path, number, "not JSON") from None
-                truncated = True
+                cut, truncated = (number, complete), True
                 continue
+            is_header = isinstance(body, dict) and body.get("kind") == Header.kind
+            if was_truncated and not is_header:
+                # After a cut line goes on only a restart, and that with its own header.
+                raise _malformed(path, cut[0], "not JSON")
             records.append(_parse(path, number, body))
+        if truncated and cut[1]:
+            raise _malformed(path, cut[0], "not JSON")
     except OSError as error:
         raise UsageError(
             f"cannot read records: {error.strerror}",

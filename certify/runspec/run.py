@@ -117,13 +117,24 @@ class TrainingSpec:
 @dataclass(frozen=True)
 class CheckpointSpec:
     """save_steps: steps after which a checkpoint is committed to ``checkpoints/step-000100``;
-    resume_from: a committed checkpoint folder to continue from, or None; export: write the
-    trained weights as a Hugging Face folder ``export`` in the run folder at the end."""
+    resume_from: a committed checkpoint folder to continue from, or None; resave: commit what was
+    loaded again, in this run's own layout, before the first step; export: write the trained
+    weights as a Hugging Face folder ``export`` in the run folder at the end."""
 
     save_steps: tuple[int, ...] = ()
     resume_from: str | None = None
     keep: int = 2
     export: bool = False
+    resave: bool = False
+
+
+@dataclass(frozen=True)
+class RecoverySpec:
+    """agent: who starts lost ranks again (``torchrun c10d``), empty when nobody does. With an agent
+    a process continues from the newest whole checkpoint of its own run folder, and stamps its
+    progress (`certify.records.stamps`)."""
+
+    agent: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,6 +175,7 @@ class RunSpec:
     checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
     evidence: EvidenceSpec = field(default_factory=EvidenceSpec)
     speed: SpeedSpec = field(default_factory=SpeedSpec)
+    recovery: RecoverySpec = field(default_factory=RecoverySpec)
     device: str = "cpu"  # cpu | cuda | npu
     deterministic: bool = True
     threads: int = 1

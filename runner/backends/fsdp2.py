@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from certify.errors import UsageError
 from certify.records import State
-from runner import environment, faults, models, optim, process_group, rng, weights
+from runner import environment, faults, models, optim, process_group, recovery, rng, weights
 from runner.collectives import self_test
 from runner.compat import model_class
 from runner.data.batches import Batches
@@ -56,9 +56,11 @@ def _run(spec: RunSpec, device: Device, fault: Fault, book: Journal) -> None:
     meshes = mesh.build(spec.parallel, device.name)
     writer.write(environment.topology(meshes.groups()))
     reduce_dtype = getattr(torch, spec.parallel.reduce_dtype)
+    recovery.name_agent(spec, writer)
     self_test(meshes, device, reduce_dtype, fault, writer.write)
     rng.seed_all(spec.training.seed, dist.get_rank())
     trainer = _build(spec, device, meshes, fault, book)
+    trainer.stamps = recovery.stamps_of(spec, book.rank)
     first = _restore(trainer, book)
     wanted = spec.evidence
     if wanted.probe_file is not None and first == 1:
@@ -159,14 +161,14 @@ def _write_state(trainer: Trainer, at: str, step: int, book: Journal) -> None:
     book.writer.write(State(at=at, step=step, digests=_state(trainer).digests()))
 
 
-def _load(trainer: Trainer, verify: bool = True) -> int:
-    """Load the checkpoint of the spec; returns the number of steps it holds (collective)."""
+def _load(trainer: Trainer, folder: Path, verify: bool = True) -> int:
+    """Load a checkpoint; returns the number of steps it holds (collective)."""
     from runner import checkpoint
 
-    folder = Path(str(trainer.spec.checkpoint.resume_from))
     loaded = checkpoint.load(
         folder, trainer.shards, trainer.optimizer, verify, models.persistent_buffers(trainer.model)
     )
+    trainer.fault.after_restore(trainer.model, trainer.shards, trainer.spec.checkpoint.resave)
     trainer.fast.publish(trainer.shards)
     trainer.fault.after_load(trainer.optimizer)
     trainer.next_batch = trainer.fault.cursor(loaded.next_batch)
@@ -177,16 +179,22 @@ def _load(trainer: Trainer, verify: bool = True) -> int:
 
 def _restore(trainer: Trainer, book: Journal) -> int:
     """Resume where the spec says so; returns the first step to train."""
-    if trainer.spec.checkpoint.resume_from is None:
+    source = trainer.spec.checkpoint.resume_from
+    folder = None if source is None else Path(source)
+    if trainer.spec.recovery.agent:
+        folder = recovery.newest_whole(trainer.spec.run_dir, book.writer) or folder
+    if folder is None:
         if trainer.spec.evidence.controls:
             raise UsageError(
                 "negative controls are asked for without a checkpoint to resume",
                 where="checkpoint.resume_from",
             )
         return 1
-    step = _load(trainer)
-    book.writer.event("checkpoint_loaded", step, folder=str(trainer.spec.checkpoint.resume_from))
+    step = _load(trainer, folder)
+    book.writer.event("checkpoint_loaded", step, folder=str(folder))
     _write_state(trainer, "load", step, book)
+    if trainer.spec.checkpoint.resave:
+        _save(trainer, step, book)
     book.writer.event("resumed", step, next_batch=trainer.next_batch)
     return step + 1
 
@@ -196,11 +204,15 @@ def _save(trainer: Trainer, step: int, book: Journal) -> None:
 
     spec = trainer.spec
     folder = step_folder(spec.run_dir, step)
+    trainer.stamps.at("save", step)
     _write_state(trainer, "save", step, book)
-    checkpoint.save(folder, _state(trainer), step, spec.run_id)
+    with trainer.fault.while_saving(trainer.shards, models.persistent_buffers(trainer.model)):
+        checkpoint.save(folder, _state(trainer), step, spec.run_id)
     book.writer.event("checkpoint_saved", step, folder=folder.name)
     if dist.get_rank() == 0:
-        retain(folder.parent, spec.checkpoint.keep, frozenset(spec.checkpoint.save_steps))
+        # Where restarts continue from the newest, none is kept for a later phase.
+        kept = () if spec.recovery.agent else spec.checkpoint.save_steps
+        retain(folder.parent, spec.checkpoint.keep, frozenset(kept))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -219,6 +231,7 @@ def _train(trainer: Trainer, first: int, book: Journal) -> None:
         _export(trainer, book)
     if trainer.routing is not None and dist.get_rank() == 0:
         trainer.routing.write(spec.run_dir)
+    trainer.stamps.at("end", spec.last_step)
 
 
 def _export(trainer: Trainer, book: Journal) -> None:
@@ -258,7 +271,7 @@ def _controls(trainer: Trainer, book: Journal) -> None:
                 where="evidence.controls",
                 expected=", ".join(_DROPS),
             )
-        step = _load(trainer, verify=False)
+        step = _load(trainer, Path(str(trainer.spec.checkpoint.resume_from)), verify=False)
         _DROPS[name](trainer)
         writer = book.stream(f"control-{name}")
         writer.event("control_started", step, control=name)

@@ -275,3 +275,12 @@ def test_attempts_are_shown(tmp_path: Path) -> None:
     for path in (folder / "runs" / "c1-candidate-a2" / "records").iterdir():
         path.write_text(path.read_text().replace('"c1-candidate"', '"c1-candidate-a2"'))
     assert judge_campaign(folder).verdict == "PASS"
+
+
+def test_gates_that_were_run_alone_are_judged_alone_and_claim_nothing() -> None:
+    campaign = Campaign()
+    campaign.plan["only"] = ["finite"]
+    verdict = campaign.judge()
+    assert [gate.gate for gate in verdict.gates] == ["finite"]
+    assert (verdict.verdict, verdict.claim) == ("PASS", None)
+    assert verdict.notes[0] == "only finite was run and judged: the recipe itself was not"

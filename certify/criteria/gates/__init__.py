@@ -14,6 +14,7 @@ from certify.criteria.gates import (
     memory,
     neutrality,
     plan_followed,
+    reshard,
     resume,
     throughput,
 )
@@ -34,6 +35,7 @@ GATES: dict[str, Callable[[Case], Finding]] = {
     "first-update": first_update.judge,
     "loss-curve": loss_curve.judge,
     "resume": resume.judge,
+    "reshard": reshard.judge,
     "throughput": throughput.judge,
     "memory": memory.judge,
     "neutrality": neutrality.judge,

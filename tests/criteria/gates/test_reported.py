@@ -68,7 +68,7 @@ def test_without_records_they_stay_quiet(gate: str, row: Row) -> None:
         ("environment", "no verdict of check-env"),
         ("throughput", "no baseline runs in ABBA order"),
         ("memory", "no baseline and no device size"),
-        ("reshard", "no records of reshard are here"),
+        ("reshard", "the plan has no reshard"),
         ("worker-loss", "no records of worker-loss are here"),
     ],
 )

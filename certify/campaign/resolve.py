@@ -29,7 +29,7 @@ from certify.recipes.scale.families import is_moe
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from certify.recipes.rows import Row
     from certify.recipes.scale import ScaledRecipe

@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from importlib import metadata
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,9 +95,13 @@ class _Data:
         self.embedded = spec.data_path is None
         self.source = f"embedded corpus {corpus.VERSION}"
         self.where = "the embedded corpus"
+        self._paths: tuple[Path, ...] = ()
         if spec.data_path is not None:
-            self.source, self.where = Path(spec.data_path).name, spec.data_path
-        self._path = spec.data_path
+            every = (spec.data_path, *spec.further_data_paths)
+            self.source = ", ".join(Path(path).name for path in every)
+            self.where = ", ".join(every)
+            self._paths = tuple(Path(path) for path in every)
+        self._limit = spec.max_documents
         self.tokenizer: TextTokenizer
         if spec.tokenizer_path is not None:
             self.tokenizer = tokenizer.from_folder(Path(spec.tokenizer_path))
@@ -106,10 +111,11 @@ class _Data:
 
     def texts(self) -> Iterable[str]:
         """The documents, in order."""
-        if self._path is None:
+        if not self._paths:
             assert self.corpus is not None
             return self.corpus.documents
-        return (document.text for document in sources.read(Path(self._path)))
+        read = (islice(sources.read(path), self._limit) for path in self._paths)
+        return (document.text for document in chain.from_iterable(read))
 
     def record(self, stream: packing.Stream) -> dict[str, Any]:
         """The "data" entry of prepared.json. loss_floor_nats: known for the embedded corpus."""

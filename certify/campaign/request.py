@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SCALES = ("tiny",)
 KNOWN_SCALES = ("tiny", "reduced", "full")
+STAGES = ("pretrain",)
 # Distributions whose version decides a trajectory.
 TRAINING_PACKAGES = ("torch", "transformers", "megatron-core", "numpy", "tokenizers", "safetensors")
 # Variables by which the same code and processor compute with other instructions.
@@ -36,7 +38,8 @@ ARITHMETIC_VARIABLES = (
 @dataclass(frozen=True)
 class Request:
     """One campaign as asked for. recipe, public: the published facts and the model's public
-    configuration; scale: the parsed scale file; fault: (side, name) or None."""
+    configuration; scale: the parsed scale file; fault: (side, name) or None; further_data_paths,
+    max_documents: as `certify.runspec.PrepareSpec`."""
 
     recipe_id: str
     backend: str
@@ -53,6 +56,8 @@ class Request:
     fault: tuple[str, str] | None
     versions: dict[str, str]
     command: tuple[str, ...]
+    further_data_paths: tuple[str, ...] = ()
+    max_documents: int | None = None
 
     @property
     def key(self) -> str:
@@ -65,7 +70,10 @@ class Request:
             "scale": self.scale,
             "device": self.device,
             "public": self.public,
+            "scaled": dataclasses.asdict(self.scaled),
             "data": _identity(self.data_path),
+            "further_data": [_identity(path) for path in self.further_data_paths],
+            "max_documents": self.max_documents,
             "tokenizer": _identity(self.tokenizer_path),
             "phases": self.phases,
             "fault": self.fault,

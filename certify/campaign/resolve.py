@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from certify.campaign.configured import from_configuration
 from certify.campaign.described import described
 from certify.campaign.faults import find_fault
 from certify.campaign.phases import choose, requested_gates
@@ -19,6 +20,7 @@ from certify.campaign.reference_side import (
 from certify.campaign.request import Request, choose_scale, load_scale, training_versions
 from certify.criteria.load import load_criteria, required_gates
 from certify.errors import UsageError
+from certify.recipes.configuration import is_configuration
 from certify.recipes.folder import is_folder, read_config, recipe_of, upstream_class
 from certify.recipes.load import load_model, load_recipe
 from certify.recipes.names import resolve_name
@@ -142,7 +144,18 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
     """
     scale_name, why = choose_scale(args.scale)
     folder = Path(args.recipe)
-    if is_folder(args.recipe, folder):
+    configured = None
+    overrides = tuple(getattr(args, "overrides", ()))
+    if is_configuration(args.recipe):
+        configured = from_configuration(args, overrides)
+        recipe, public, notes = configured.recipe, configured.public, list(configured.notes)
+    elif overrides:
+        raise UsageError(
+            f"{overrides[0]!r} overrides nothing",
+            where="certify run",
+            expected="a YAML before it: overrides are over its values",
+        )
+    elif is_folder(args.recipe, folder):
         recipe, public, notes = _from_folder(folder, args.backend)
     else:
         recipe, public, notes = _from_row(args)
@@ -154,21 +167,29 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         notes.append(PLAIN_CLAIM)
     if upstream := upstream_class(recipe, public):
         notes.append(upstream)
+    data_path, tokenizer_path = (
+        _existing(f"--{name}", getattr(args, name)) for name in ("data", "tokenizer")
+    )
+    datasets = configured.datasets if configured else None
+    stage = configured.stage if configured else args.stage
+    own = datasets.paths if datasets and data_path is None else ()
     request = Request(
         recipe_id=recipe["id"],
         backend=backend,
-        stage=args.stage,
+        stage=stage,
         scale_name=scale_name,
         device=scale["device"],
         recipe=recipe,
         public=public,
         scale=scale,
         scaled=scaled,
-        data_path=_existing("--data", args.data),
-        tokenizer_path=_existing("--tokenizer", args.tokenizer),
-        phases=_phases(args.phases, scale_name, args.stage, backend),
-        fault=_fault(args.inject, scaled, args.stage, backend),
+        data_path=data_path or (own[0] if own else None),
+        tokenizer_path=tokenizer_path or (configured.tokenizer if configured else None),
+        phases=_phases(args.phases, scale_name, stage, backend),
+        fault=_fault(args.inject, scaled, stage, backend),
         versions=training_versions(),
         command=("certify", *words),
+        further_data_paths=own[1:],
+        max_documents=datasets.max_samples if datasets and own else None,
     )
     return request, notes

@@ -91,6 +91,8 @@ def _prepare(driver: Driver, name: str, run_id: str) -> Job:
         data_path=request.data_path,
         tokenizer_path=request.tokenizer_path,
         cache_dir=str(driver.home / "cache"),
+        further_data_paths=request.further_data_paths,
+        max_documents=request.max_documents,
     )
     path = driver.layout.run(run_id) / "prepare.json"
     write_prepare_spec(spec, path)

@@ -89,7 +89,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             allow_abbrev=False,
         )
         module.add_arguments(parser)
-        args = parser.parse_args(words[1:])
+        # A command may take positional words between options (``words_of`` says how).
+        words_of = getattr(module, "words_of", None)
+        if words_of is None:
+            args = parser.parse_args(words[1:])
+        else:
+            args = parser.parse_intermixed_args(words_of(words[1:]))
         args.words = words  # as typed, for what a person is told to type again
         code: int = module.run(args)
         sys.stdout.flush()

@@ -4,12 +4,14 @@ examples:
   certify run qwen3-235b --backend fsdp2               on any machine, at scale tiny
   certify run qwen3-235b --backend fsdp2 --dry-run     what would run, how long, how much disk
   certify run qwen3-235b --backend fsdp2 --inject lr-off-by-one     see a FAIL
+  certify run CONFIG.yaml training.lr=2e-5             MindSpeed-LLM's FSDP2 configuration, as it is
   certify run --list-phases
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import sys
@@ -21,18 +23,22 @@ from certify.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from types import FrameType
 
     from certify.campaign.progress import Progress
     from certify.campaign.request import Request
     from certify.campaign.session import Session
 
+# An override as upstream's own command line writes it.
+_OVERRIDING = re.compile(r"--[A-Za-z_]+\.[A-Za-z_0-9]+(=.*)?", re.DOTALL)
 VERDICT_EXIT = {"PASS": EXIT_PASS, "FAIL": EXIT_FAIL, "INCONCLUSIVE": EXIT_CANNOT_JUDGE}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``certify run``."""
-    parser.add_argument("recipe", nargs="?", help="recipe id or short name (qwen3-235b)")
+    parser.add_argument("recipe", nargs="?", help="recipe id, model folder or FSDP2 YAML")
+    parser.add_argument("overrides", nargs="*", help="section.key=value, over those of the YAML")
     parser.add_argument("--backend", choices=("fsdp2", "mcore"), help="which row of the model")
     parser.add_argument("--stage", choices=("pretrain",), default="pretrain")
     parser.add_argument("--scale", default="auto", help="auto or tiny (default: auto)")
@@ -47,6 +53,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--home", metavar="DIR", help="state folder (default: $CERTIFY_HOME)")
     parser.add_argument("--quiet", "-q", action="store_true", help="only the verdict")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+
+
+def words_of(words: Sequence[str]) -> list[str]:
+    """The words with upstream's form of an override, ``--section.key value``, written as ours.
+
+    A key without a value is a switch: True. A list takes all words up to the next option.
+    """
+    rest, found = list(words), []
+    while rest:
+        word = rest.pop(0)
+        if not _OVERRIDING.fullmatch(word):
+            found.append(word)
+            continue
+        name, equals, value = word.removeprefix("--").partition("=")
+        values = [value] if equals else []
+        while not equals and rest and not rest[0].startswith("-"):
+            values.append(rest.pop(0))
+        found.append(f"{name}={','.join(values) if values else True}")
+    return found
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -26,7 +26,8 @@ class PrepareSpec:
     folder of text, or None for the embedded corpus; tokenizer_path: Hugging Face tokenizer
     folder, or None for the embedded tokenizer; cache_dir: where the embedded tokenizer is kept,
     or None; keep_vocab_size: the vocabulary of hf_config is fixed, a tokenizer that exceeds it is
-    an error.
+    an error; further_data_paths: read behind data_path, in order; max_documents: at most so many
+    documents of each path, or None for all.
     """
 
     out_dir: str
@@ -42,6 +43,8 @@ class PrepareSpec:
     tokenizer_path: str | None = None
     cache_dir: str | None = None
     keep_vocab_size: bool = False
+    further_data_paths: tuple[str, ...] = ()
+    max_documents: int | None = None
     schema: str = SCHEMA
 
 
@@ -59,6 +62,7 @@ def read_prepare_spec(path: Path) -> PrepareSpec:
         "steps": spec.steps,
         "samples": 1 if spec.samples is None else spec.samples,
         "probe_positions": spec.probe_positions,
+        "max_documents": 1 if spec.max_documents is None else spec.max_documents,
     }
     for name, value in positive.items():
         if value < 1:

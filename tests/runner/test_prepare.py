@@ -257,3 +257,19 @@ def test_spec_is_strict(tmp_path: Path) -> None:
     file.write_text("{")
     with pytest.raises(UsageError, match="not JSON"):
         read_prepare_spec(file)
+
+
+def test_several_paths_are_read_in_order_each_up_to_the_limit(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        lines = [json.dumps({"text": f"{name} {number} " * 120}) for number in range(60)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    spec = spec_for(
+        tmp_path,
+        data_path=str(tmp_path / "one.jsonl"),
+        further_data_paths=(str(tmp_path / "two.jsonl"),),
+        max_documents=20,
+    )
+    data = prepare._Data(spec)
+    texts = list(data.texts())
+    assert [text[:3] for text in texts] == ["one"] * 20 + ["two"] * 20
+    assert data.source == "one.jsonl, two.jsonl"

@@ -162,8 +162,18 @@ def _finish(imported: Imported, raw: dict[str, Any]) -> None:
     imported.raw = {key: value for key, value in raw.items() if value is not None}
 
 
-def import_document(imported: Imported, text: str, overrides: tuple[str, ...] = ()) -> None:
-    """Fill ``imported`` from a YAML and overrides (``section.name=value``, dashes allowed)."""
+def _items(text: str) -> list[str]:
+    """Items of a list on the command line: ``a,b`` or ``[a, b]``."""
+    return [item.strip() for item in text.strip("[] ").split(",") if item.strip()]
+
+
+def import_document(
+    imported: Imported, text: str, overrides: tuple[str, ...] = ()
+) -> dict[str, Given]:
+    """Fill ``imported`` from a YAML and overrides (``section.name=value``, dashes allowed).
+
+    Returns what was given, by ``section.name``, with the line of each.
+    """
     given = _flat(read_yaml(text, imported.path), imported)
     origin = Origin("<command line>", 1)
     for word in overrides:
@@ -174,7 +184,9 @@ def import_document(imported: Imported, text: str, overrides: tuple[str, ...] = 
                 where="--overrides",
                 expected="section.name=value",
             )
-        given[name] = Given(value, origin)
+        known = arguments().get(name)
+        several = known is not None and known.type.startswith("list")
+        given[name] = Given(_items(value) if several else value, origin)
     if not any(name in arguments() for name in given):
         raise UsageError(
             "no argument of the FSDP2 backend is in it",
@@ -182,6 +194,7 @@ def import_document(imported: Imported, text: str, overrides: tuple[str, ...] = 
             expected="sections model, data, parallel, training, optimization",
         )
     _finish(imported, _build(imported, given, imported.path))
+    return given
 
 
 def import_launch(imported: Imported, launch: Launch, path: str, root: Path | None) -> None:

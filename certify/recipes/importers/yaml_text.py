@@ -72,6 +72,18 @@ def _refuse_hostile(yaml: Any, text: str, file: str) -> None:
             raise UsageError("the YAML is too deep or too large", where=f"{file}:{line}")
 
 
+def _refuse_tabs(text: str, file: str) -> None:
+    """Raise UsageError for the first line that a tab indents: YAML knows blanks only."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            raise UsageError(
+                "a tab indents the line",
+                where=f"{file}:{number}",
+                expected="blanks: YAML takes no tabs for indentation",
+                hint=f"expand -t 2 {file} > blanks.yaml",
+            )
+
+
 def read_yaml(text: str, file: str) -> Document:
     """The document of a YAML text whose top level is a mapping.
 
@@ -96,6 +108,7 @@ def read_yaml(text: str, file: str) -> Document:
         builder = _Builder(file, loader)
         builder.document.values = builder.build(node, "", 0)
     except yaml.YAMLError as error:
+        _refuse_tabs(text, file)
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error).split("\n", 1)[0]

@@ -74,6 +74,17 @@ def scale_training(
     return training, changes
 
 
+def _as_configured(published: Mapping[str, Any]) -> Config:
+    """What a configuration of the user's own says of recomputation and resharding. The scaled
+    runs of published rows leave both out: they change no number, and cost time."""
+    recompute = published["recompute"]
+    modules = tuple(recompute["modules"]) if recompute["enabled"] else ()
+    return {
+        "recompute_modules": modules,
+        "reshard_after_forward": published["reshard_after_forward"],
+    }
+
+
 def scale_parallel(
     recipe: Mapping[str, Any], hf_config: Config, scale: Mapping[str, Any]
 ) -> tuple[Config, list[Change]]:
@@ -88,6 +99,8 @@ def scale_parallel(
         if published.get(key)
     }
     parallel = {"fsdp_size": world, "ep_size": ep, "ep_fsdp_size": world // ep, **patterns}
+    if recipe.get("kind") == "yaml":
+        parallel |= _as_configured(published)
     rules = {
         "fsdp_size": "all ranks, as published",
         "ep_size": undivided or "published, at most the ranks there are",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from certify.campaign import estimate
 from certify.campaign.phases import PHASES
 from certify.campaign.progress import duration
-from certify.campaign.reference_side import reference_backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +58,7 @@ def describe(request: Request, home: Path) -> dict[str, Any]:
         "device": request.device,
         "inject": request.fault[1] if request.fault else None,
         "adaptation": request.recipe.get("adaptation"),
-        "reference": reference_backend(request.scaled.hf_config, request.backend),
+        "reference": request.reference,
         "phases": [
             {"name": name, "summary": PHASES[name].summary, "estimate_s": seconds[name]}
             for name in request.phases

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from certify.recipes.scale.families import is_moe
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -35,15 +37,21 @@ def mcore_builds(hf_config: Mapping[str, Any]) -> bool:
     )
 
 
-def reference_backend(hf_config: Mapping[str, Any], candidate: str = "fsdp2") -> str:
+def reference_backend(
+    hf_config: Mapping[str, Any], candidate: str = "fsdp2", aux_loss_formula: str = "megatron"
+) -> str:
     """The backend that trains the reference of a candidate's.
 
     Of fsdp2: ``mcore`` where a mapping of the model exists, else ``plain``. Of mcore: ``plain``,
     the stock class of transformers, which shares no model and no optimizer code with it.
+    Megatron-Core has no auxiliary loss that pools the layers: there, too, it is ``plain``.
     """
-    return "mcore" if candidate == "fsdp2" and mcore_builds(hf_config) else "plain"
+    own_formula = is_moe(hf_config) and aux_loss_formula == "pooled"
+    return (
+        "mcore" if candidate == "fsdp2" and mcore_builds(hf_config) and not own_formula else "plain"
+    )
 
 
-def one_class(hf_config: Mapping[str, Any], candidate: str) -> bool:
+def one_class(candidate: str, reference: str) -> bool:
     """Whether both sides train the same model class, so that `PLAIN_CLAIM` must be said."""
-    return candidate == "fsdp2" and reference_backend(hf_config, candidate) == "plain"
+    return (candidate, reference) == ("fsdp2", "plain")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import certify
 from certify import __version__
+from certify.campaign.reference_side import reference_backend
 from certify.errors import CannotJudgeError, UsageError
 from matrices import files
 
@@ -58,6 +59,12 @@ class Request:
     command: tuple[str, ...]
     further_data_paths: tuple[str, ...] = ()
     max_documents: int | None = None
+
+    @property
+    def reference(self) -> str:
+        """The backend of the reference."""
+        formula = self.scaled.training["aux_loss_formula"]
+        return reference_backend(self.scaled.hf_config, self.backend, formula)
 
     @property
     def key(self) -> str:

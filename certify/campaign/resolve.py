@@ -105,12 +105,11 @@ def _from_folder(
 
 
 def _fault(
-    name: str | None, scaled: ScaledRecipe, stage: str, backend: str
+    name: str | None, scaled: ScaledRecipe, stage: str, sides: Mapping[str, str]
 ) -> tuple[str, str] | None:
     if not name:
         return None
     config = scaled.hf_config
-    sides = {"candidate": backend, "reference": reference_backend(config, backend)}
     has = {
         "tied": bool(config.get("tie_word_embeddings")),
         "router-bias": scaled.training.get("router_bias_update_rate", 0) > 0,
@@ -163,7 +162,9 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
     scale = load_scale(scale_name)
     scaled = scale_down(recipe, public, scale)
     backend = str(recipe["backend"])
-    if one_class(scaled.hf_config, backend):
+    formula = scaled.training["aux_loss_formula"]
+    reference = reference_backend(scaled.hf_config, backend, formula)
+    if one_class(backend, reference):
         notes.append(PLAIN_CLAIM)
     if upstream := upstream_class(recipe, public):
         notes.append(upstream)
@@ -186,7 +187,7 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         data_path=data_path or (own[0] if own else None),
         tokenizer_path=tokenizer_path or (configured.tokenizer if configured else None),
         phases=_phases(args.phases, scale_name, stage, backend),
-        fault=_fault(args.inject, scaled, stage, backend),
+        fault=_fault(args.inject, scaled, stage, {"candidate": backend, "reference": reference}),
         versions=training_versions(),
         command=("certify", *words),
         further_data_paths=own[1:],

@@ -43,7 +43,9 @@ class Inputs:
     @property
     def reference(self) -> str:
         """The backend of the reference."""
-        return reference_backend(self.hf_config, self.backend)
+        return reference_backend(
+            self.hf_config, self.backend, self.scaled.training["aux_loss_formula"]
+        )
 
     def training(self) -> TrainingSpec:
         """The optimizer and schedule of both sides."""

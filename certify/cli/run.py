@@ -146,7 +146,7 @@ def _drive(args: argparse.Namespace, request: Request, home: Path, progress: Pro
 
         if document is not None:
             print(render(document))
-            if one_class(request.scaled.hf_config, request.backend):
+            if one_class(request.backend, request.reference):
                 print(f"of this claim: {PLAIN_CLAIM}")
         own = time.process_time()
         state = read_state(session.layout.state)

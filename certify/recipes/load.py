@@ -135,6 +135,7 @@ class Training:
     dtype: str | None = None
     init_std: float | None = None
     router_aux_loss_coef: float | None = None
+    aux_loss_formula: str | None = None
     save_interval: int | None = None
     log_interval: int | None = None
 

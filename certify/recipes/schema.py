@@ -82,7 +82,7 @@ _SECTIONS: dict[str, dict[str, Any]] = {
             " initial_loss_scale attention_dropout hidden_dropout router_aux_loss_coef"
             " mtp_loss_scaling",
         ),
-        **_all(_STR, "schedule optimizer dtype stage"),
+        **_all(_STR, "schedule optimizer dtype stage aux_loss_formula"),
         **_all(_BOOL, "log_throughput disable_shuffling dataloader_drop_last"),
     },
     "model": {

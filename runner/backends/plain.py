@@ -107,13 +107,25 @@ def auxiliary_loss(routed: list[Routed], tokens: int | None = None) -> torch.Ten
     return total
 
 
-# Formula -> whether it counts the tokens of each micro-batch by themselves.
-FORMULAS = {"megatron": False, "megatron-micro-batch": True}
+FORMULAS = ("megatron", "megatron-micro-batch", "pooled")
 
 
-def _counted_over(spec: RunSpec) -> int | None:
-    by_micro_batch = FORMULAS[spec.training.aux_loss_formula]
-    return spec.training.micro_batch * spec.data.seq_length if by_micro_batch else None
+def _balance(spec: RunSpec, routed: list[Routed]) -> torch.Tensor:
+    formula = spec.training.aux_loss_formula
+    if formula == "pooled":
+        return pooled_loss(routed)
+    by_micro_batch = formula == "megatron-micro-batch"
+    tokens = spec.training.micro_batch * spec.data.seq_length
+    return auxiliary_loss(routed, tokens if by_micro_batch else None)
+
+
+def pooled_loss(routed: list[Routed]) -> torch.Tensor:
+    """E / (L T)^2 sum_e n_e P_e with n_e and P_e over all L layers, as transformers has it."""
+    probabilities = torch.cat([one.probabilities() for one in routed])
+    chosen = torch.cat([one.ids for one in routed])
+    rows, n_experts = probabilities.shape
+    counts = torch.nn.functional.one_hot(chosen, n_experts).sum(dim=(0, 1)).float()
+    return (counts * probabilities.sum(dim=0)).sum() * (n_experts / rows**2)
 
 
 def _move_biases(biases: list[torch.Tensor | None], routed: list[Routed], rate: float) -> None:
@@ -226,7 +238,7 @@ def _step(
     mean = cross_entropy(logits.float().flatten(0, 1), kept, reduction="sum") / count
     total, aux = mean, None
     if routed:
-        aux = auxiliary_loss(routed, _counted_over(spec))
+        aux = _balance(spec, routed)
         total = mean + training.aux_loss_coef * aux
     total.backward()
     for parameter in model.parameters():

@@ -92,6 +92,10 @@ def test_the_reference_is_megatron_where_a_mapping_exists() -> None:
     for key, backend in (("qwen3-30b-a3b", "mcore"), ("llama2-7b", "mcore"),
                          ("deepseek-v3-671b", "plain"), ("gpt-oss-moe-20b", "plain")):  # fmt: skip
         assert reference_backend(public(key)) == backend
+    # Megatron-Core has no auxiliary loss that pools the layers; a dense model has none at all.
+    assert reference_backend(public("qwen3-30b-a3b"), "fsdp2", "pooled") == "plain"
+    assert reference_backend(public("llama2-7b"), "fsdp2", "pooled") == "mcore"
+    assert reference_backend(public("llama2-7b"), "mcore") == "plain"
     scaled = {**public("qwen2-7b"), "rope_scaling": {"rope_type": "yarn"}}
     assert reference_backend(scaled) == "plain"
     assert "cannot show" in PLAIN_CLAIM

@@ -91,6 +91,15 @@ def test_an_fsdp2_row_is_scaled_as_before() -> None:
     assert "tp_size" not in found.parallel
 
 
+def test_a_recipe_names_its_auxiliary_loss() -> None:
+    recipe = dict(load_recipe("qwen3-30b-a3b-4k-fsdp2").raw)
+    recipe["training"] = {**recipe["training"], "aux_loss_formula": "pooled"}
+    found = scale_down(recipe, dict(load_model("qwen3-30b-a3b").config), TINY)
+    assert found.training["aux_loss_formula"] == "pooled"
+    (change,) = [c for c in found.changes if c.key == "training.aux_loss_formula"]
+    assert (change.published, change.scaled) == ("pooled", "pooled")
+
+
 def built_rows() -> list[Row]:
     rows = [row for row in load_support_list() if row.backend == "mcore"]
     known = []

@@ -117,6 +117,17 @@ def test_the_auxiliary_loss_of_micro_batches_is_the_mean_of_theirs() -> None:
 
 def test_another_auxiliary_loss_is_refused(tmp_path: Path) -> None:
     spec = spec_of(tiny.prepare(tmp_path), "plain", "plain")
-    pooled = dataclasses.replace(spec.training, aux_loss_formula="pooled")
-    with pytest.raises(UsageError, match="pooled"):
-        plain.run(dataclasses.replace(spec, training=pooled))
+    other = dataclasses.replace(spec.training, aux_loss_formula="sinkhorn")
+    with pytest.raises(UsageError, match="sinkhorn"):
+        plain.run(dataclasses.replace(spec, training=other))
+
+
+def test_the_pooled_auxiliary_loss_is_that_of_transformers() -> None:
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import load_balancing_loss_func
+
+    logits = torch.randn(3, 10, 4, generator=torch.Generator().manual_seed(3))
+    ids = logits.topk(2, dim=-1).indices
+    routed = [Routed(one, chosen) for one, chosen in zip(logits, ids, strict=True)]
+    expected = load_balancing_loss_func(tuple(logits), 4, 2)
+    assert float(plain.pooled_loss(routed)) == pytest.approx(float(expected), rel=1e-6)
+    assert float(plain.auxiliary_loss(routed)) != pytest.approx(float(expected), rel=1e-2)

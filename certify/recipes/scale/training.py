@@ -52,7 +52,7 @@ def scale_training(
         "clip_grad": first(script.get("clip_grad"), 1.0),
         "seed": first(script.get("seed"), 42),
         "aux_loss_coef": float(coefficient) if is_moe(public) else 0.0,
-        "aux_loss_formula": "megatron",
+        "aux_loss_formula": first(script.get("aux_loss_formula"), "megatron"),
     }
     rules = {
         "steps": "fixed; enough for the loss-curve intervals",
@@ -62,6 +62,7 @@ def scale_training(
         "warmup_steps": "published fraction, at least the scale's",
         "warmup_init_lr": "lr / warm-up steps, so that the first step moves the weights",
         "aux_loss_coef": "script, else the model's public configuration",
+        "aux_loss_formula": "recipe, else layer by layer as Megatron-Core computes it",
     }
     published = {**script, "global_batch": batch.get("global"), "clip_grad": script["clip_grad"]}
     published["aux_loss_coef"] = script.get("router_aux_loss_coef")
@@ -69,7 +70,8 @@ def scale_training(
     changes = [
         Change(f"training.{key}", published.get(key), training[key], rules.get(key, "kept"))
         for key in training
-        if key not in ("micro_batch", "decay_steps", "aux_loss_formula")
+        if key not in ("micro_batch", "decay_steps")
+        and (key != "aux_loss_formula" or training["aux_loss_coef"])
     ]
     return training, changes
 

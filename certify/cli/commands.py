@@ -32,6 +32,9 @@ COMMANDS: dict[str, Command] = {
     "plan": Command("certify.cli.plan", "does a recipe fit, and what does a step cost?"),
     "data": Command("certify.cli.data", "make Megatron's .bin and .idx from text"),
     "weights": Command("certify.cli.weights", "check the files of a Hugging Face checkpoint"),
+    "reference": Command(
+        "certify.cli.reference", "recorded trajectories of references, trained again and compared"
+    ),
     "report": Command("certify.cli.report", "write the page of a campaign"),
     "store": Command("certify.cli.store", "look after the database of results"),
     "resolve": Command("certify.cli.resolve", "the smallest change, or the cost of an upgrade"),

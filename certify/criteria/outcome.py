@@ -169,7 +169,8 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _check_json(check: Check) -> dict[str, Any]:
+def check_json(check: Check) -> dict[str, Any]:
+    """A check as it stands in the verdict's JSON form."""
     decided = {OK: True, VIOLATED: False}
     body: dict[str, Any] = {
         "name": check.name,
@@ -204,7 +205,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
                 "n": gate.n,
                 "unit": gate.unit,
                 "reason": gate.reason,
-                "checks": [_check_json(check) for check in gate.checks],
+                "checks": [check_json(check) for check in gate.checks],
             }
             for gate in verdict.gates
         ],

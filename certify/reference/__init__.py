@@ -1,0 +1,1 @@
+"""Recorded trajectories of references, and those that users bring from their own runs."""

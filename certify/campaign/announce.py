@@ -108,6 +108,8 @@ def closing_text(state: CampaignState, layout: Layout, wall_s: float, own_cpu_s:
     if page.exists():
         lines.append(f"page:         {page}")
     lines.append(f"records:      {layout.root / 'runs'}")
+    if layout.bundle.exists():
+        lines.append(f"evidence:     certify verify {shlex.quote(str(layout.bundle))}")
     if layout.verdict.exists():
         lines.append(f"judge again:  certify judge {shlex.quote(str(layout.root))}")
     return "\n".join(lines)

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from certify.campaign import references, work
+from certify.campaign import evidence, references, work
 from certify.campaign.estimate import phase_seconds, remember
 from certify.campaign.failures import failed_phase
 from certify.campaign.files import read_json
@@ -17,6 +17,7 @@ from certify.campaign.phases import PHASES, waves
 from certify.campaign.processes import Job, Outcome, run_group
 from certify.campaign.progress import StepTail, duration, phase_line
 from certify.campaign.state import CampaignState, write_state
+from certify.errors import CertifyError
 from certify.records import rank_file
 
 if TYPE_CHECKING:
@@ -71,7 +72,15 @@ class Driver:
             return None
         document: dict[str, Any] = read_json(self.layout.verdict, "the verdict")
         self.store.finish_campaign(self.state.id, document)
+        self._bundle()
         return document
+
+    def _bundle(self) -> None:
+        """Write the bundle; without one the verdict still stands, and cannot be shown to others."""
+        try:
+            evidence.bundle(self.layout)
+        except CertifyError as error:
+            self.progress.say(f"no bundle of evidence was written: {error.what}")
 
     # -- bookkeeping ------------------------------------------------------------------------
 

@@ -41,6 +41,16 @@ class Layout:
         return self.root / "verdict.json"
 
     @property
+    def environment(self) -> Path:
+        """The stack of the host (`certify.lock`)."""
+        return self.root / "environment.json"
+
+    @property
+    def bundle(self) -> Path:
+        """Everything that others need to check the verdict (`certify.evidence`)."""
+        return self.root / "evidence.tar"
+
+    @property
     def page(self) -> Path:
         """The static page."""
         return self.root / "page"

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from certify.campaign import estimate
 from certify.campaign.driver import Driver
+from certify.campaign.evidence import write_environment
 from certify.campaign.layout import Layout
 from certify.campaign.phases import PHASES
 from certify.campaign.state import CampaignState, PhaseState, read_state, write_state
 from certify.campaign.work import prepared_is_whole, write_recipe
 from certify.criteria.load import load_criteria
 from certify.errors import InfrastructureError, UsageError
+from certify.evidence.keys import signing_key
 from certify.store import NewCampaign, RunToReserve, open_store
 
 if TYPE_CHECKING:
@@ -142,7 +144,9 @@ class Session:
             options={"data": r.data_path, "tokenizer": r.tokenizer_path},
         )
         criteria = load_criteria()
+        signing_key()  # a key that is not there is said before anything runs
         write_state(state, layout.state)
+        write_environment(layout)
         store.create_campaign(
             NewCampaign(
                 id=identity,

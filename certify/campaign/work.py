@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certify.campaign import commands, references, reshard, specs
+from certify.campaign.evidence import sign_plan
 from certify.campaign.files import read_json, write_atomic, write_json
 from certify.campaign.phases import judged_alone, requested_gates
 from certify.campaign.plan import build_plan
@@ -123,6 +124,7 @@ def after_prepare(driver: Driver) -> None:
         requested=_requested(driver, shared, runs),
     )
     write_json(driver.layout.plan, plan)
+    sign_plan(driver.layout, driver.state.id)
     digest = hashlib.sha256(driver.layout.plan.read_bytes()).hexdigest()
     driver.store.set_plan(driver.state.id, digest)
 

@@ -16,6 +16,7 @@ import importlib
 import sys
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -78,6 +79,12 @@ def _no_te_gemm() -> None:
     moe_utils = importlib.import_module("megatron.core.transformer.moe.moe_utils")
     if not hasattr(moe_utils, "te_general_gemm"):
         vars(moe_utils)["te_general_gemm"] = None
+
+
+def _no_te_linear() -> None:
+    latent = importlib.import_module("megatron.core.transformer.multi_latent_attention")
+    if find_spec("transformer_engine") is None:
+        vars(latent)["HAVE_TE"] = False
 
 
 def _splits_as_lists() -> None:
@@ -145,6 +152,10 @@ PATCHES: tuple[Patch, ...] = (
             ("megatron.core.transformer.utils", "the causal mask"),
             ("megatron.core.transformer.moe.router", "moving its weight at the first call"),
             ("megatron.core.models.common.embeddings.rotary_pos_embedding", "moving inv_freq"),
+            (
+                "megatron.core.models.common.embeddings.yarn_rotary_pos_embedding",
+                "allocating its frequencies",
+            ),
             ("megatron.core.tensor_parallel.layers", "buffers of its linear layers"),
             ("megatron.core.tensor_parallel.mappings", "buffers of its collectives"),
             ("megatron.core.pipeline_parallel.p2p_communication", "what a stage receives"),
@@ -162,6 +173,13 @@ PATCHES: tuple[Patch, ...] = (
         versions.RANGE,
         "without Transformer Engine the name is read but never defined: NameError in the router",
         _no_te_gemm,
+    ),
+    Patch(
+        "megatron.core.transformer.multi_latent_attention.HAVE_TE",
+        versions.RANGE,
+        "without Transformer Engine its classes are stand-ins and yet taken for real: TypeError in"
+        " latent attention",
+        _no_te_linear,
     ),
     Patch(
         "megatron.core.transformer.moe.token_dispatcher.maybe_move_tensor_to_cpu",

@@ -21,7 +21,7 @@ SCHEDULES = ("cosine", "linear", "constant")
 def check(spec: RunSpec) -> None:
     """Raises UsageError for a run that this backend would train to other semantics, and
     InfrastructureError for one that lacks a library."""
-    found = families.family(spec.model.hf_config)
+    found = families.require_runs(spec.model.hf_config)
     layouts.check(spec)
     for key, value, ok, expected in _limits(spec):
         if not ok:
@@ -30,11 +30,15 @@ def check(spec: RunSpec) -> None:
                 where=f"spec.json: {key}",
                 expected=expected,
             )
-    if found.moe and spec.device == "cuda" and find_spec("transformer_engine") is None:
-        # Its router reads a name that only an import of Transformer Engine defines. On a CPU
-        # that is patched; on CUDA nothing is.
+    if (
+        (found.moe or found.latent)
+        and spec.device == "cuda"
+        and find_spec("transformer_engine") is None
+    ):
+        # They read names that only an import of Transformer Engine defines. On a CPU that is
+        # patched; on CUDA nothing is.
         raise InfrastructureError(
-            "megatron-core's router needs Transformer Engine on cuda",
+            "megatron-core's router and latent attention need Transformer Engine on cuda",
             where="spec.json: device",
             hint="pip install 'transformer-engine[pytorch]'",
         )

@@ -1,12 +1,13 @@
 """Names and layouts: published Hugging Face tensors <-> parameters of Megatron's GPTModel.
 
-`RULES` is the whole mapping. A rule names one Megatron parameter, the published tensors that it
+The rules are data (`mappings`). A rule names one Megatron tensor, the published tensors that it
 holds, and the layout that joins them; ``{layer}`` and ``{expert}`` are expanded. Joining and
 splitting only move elements, so both ways are bitwise, for weights, gradients and moments alike.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from runner.backends.mcore.mappings import Rule
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -28,60 +31,6 @@ class Shape:
     groups: int
     heads_per_group: int
     head_dim: int
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One Megatron parameter. when: attribute of `families.Family` that must be set, a layer kind
-    (``dense`` or ``moe``), ``untied`` or empty for always."""
-
-    mcore: str
-    hf: tuple[str, ...]
-    layout: str = "same"
-    when: str = ""
-
-
-_ATTENTION = "model.layers.{layer}.self_attn."
-_MLP = "model.layers.{layer}.mlp."
-_EXPERT = _MLP + "experts.{expert}."
-_QKV = ("q_proj", "k_proj", "v_proj")
-_MCORE_ATTENTION = "decoder.layers.{layer}.self_attention."
-_MCORE_MLP = "decoder.layers.{layer}.mlp."
-_MCORE_EXPERT = _MCORE_MLP + "experts.local_experts.{expert}."
-
-
-def _of(prefix: str, names: tuple[str, ...], suffix: str = ".weight") -> tuple[str, ...]:
-    return tuple(prefix + name + suffix for name in names)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule("embedding.word_embeddings.weight", ("model.embed_tokens.weight",)),
-    Rule("decoder.final_layernorm.weight", ("model.norm.weight",)),
-    Rule("output_layer.weight", ("lm_head.weight",), when="untied"),
-    Rule(
-        "decoder.layers.{layer}.input_layernorm.weight",
-        ("model.layers.{layer}.input_layernorm.weight",),
-    ),
-    Rule(
-        "decoder.layers.{layer}.pre_mlp_layernorm.weight",
-        ("model.layers.{layer}.post_attention_layernorm.weight",),
-    ),
-    Rule(_MCORE_ATTENTION + "linear_qkv.weight", _of(_ATTENTION, _QKV), "qkv"),
-    Rule(_MCORE_ATTENTION + "linear_qkv.bias", _of(_ATTENTION, _QKV, ".bias"), "qkv", "qkv_bias"),
-    Rule(_MCORE_ATTENTION + "linear_proj.weight", _of(_ATTENTION, ("o_proj",))),
-    Rule(_MCORE_ATTENTION + "q_layernorm.weight", _of(_ATTENTION, ("q_norm",)), when="qk_norm"),
-    Rule(_MCORE_ATTENTION + "k_layernorm.weight", _of(_ATTENTION, ("k_norm",)), when="qk_norm"),
-    Rule(_MCORE_MLP + "linear_fc1.weight", _of(_MLP, ("gate_proj", "up_proj")), "stack", "dense"),
-    Rule(_MCORE_MLP + "linear_fc2.weight", _of(_MLP, ("down_proj",)), when="dense"),
-    Rule(_MCORE_MLP + "router.weight", _of(_MLP, ("gate",)), when="moe"),
-    Rule(
-        _MCORE_EXPERT + "linear_fc1.weight",
-        _of(_EXPERT, ("gate_proj", "up_proj")),
-        "stack",
-        "moe",
-    ),
-    Rule(_MCORE_EXPERT + "linear_fc2.weight", _of(_EXPERT, ("down_proj",)), when="moe"),
-)
 
 
 def _join_qkv(parts: list[Tensor], shape: Shape) -> Tensor:
@@ -98,21 +47,34 @@ def _split_qkv(whole: Tensor, shape: Shape) -> list[Tensor]:
     return [part.reshape(-1, *rest) for part in grouped.split(rows, dim=1)]
 
 
+def _join_qkv_rows(parts: list[Tensor], shape: Shape) -> Tensor:
+    # Published as all queries, then all keys, then all values.
+    rows = [shape.heads_per_group * shape.groups, shape.groups, shape.groups]
+    return _join_qkv(list(parts[0].split([n * shape.head_dim for n in rows])), shape)
+
+
+def _split_qkv_rows(whole: Tensor, shape: Shape) -> list[Tensor]:
+    return [torch.cat(_split_qkv(whole, shape))]
+
+
 # layout -> (join published tensors, split the Megatron parameter again)
 LAYOUTS: dict[str, tuple[Callable[[list[Any], Shape], Any], Callable[[Any, Shape], list[Any]]]] = {
     "same": (lambda parts, _: parts[0], lambda whole, _: [whole]),
     "stack": (lambda parts, _: torch.cat(parts), lambda whole, _: list(whole.chunk(2))),
+    # Published as one tensor of two halves, which tensor parallel divides each by itself.
+    "halves": (lambda parts, _: parts[0], lambda whole, _: [whole]),
     "qkv": (_join_qkv, _split_qkv),
+    "qkv-rows": (_join_qkv_rows, _split_qkv_rows),
 }
+# Layouts of two matrices stacked in the dimension that tensor parallel divides.
+TWO = ("stack", "halves")
 
 
 class WeightMap:
     """The rules expanded for one configuration."""
 
     def __init__(self, hf_config: dict[str, Any]) -> None:
-        groups = families.query_groups(hf_config)
-        heads = int(hf_config["num_attention_heads"])
-        self._shape = Shape(groups, heads // groups, families.head_dim(hf_config))
+        self._shape = _shape(hf_config)
         self.rules = {rule.mcore: rule for rule in expand(hf_config)}
 
     @property
@@ -149,28 +111,34 @@ class WeightMap:
         return found
 
 
+def _shape(hf_config: dict[str, Any]) -> Shape:
+    if "num_attention_heads" not in hf_config:
+        return Shape(0, 0, 0)  # no attention
+    groups = families.query_groups(hf_config)
+    heads = int(hf_config["num_attention_heads"])
+    return Shape(groups, heads // groups, families.head_dim(hf_config))
+
+
 def expand(hf_config: dict[str, Any]) -> Iterator[Rule]:
     """The rules that a configuration has, with layer and expert filled in."""
-    found = families.family(hf_config)
+    whole = families.words(hf_config)
     experts = range(families.num_experts(hf_config))
-    moe = families.moe_layers(hf_config)
-    whole = {"", *(name for name in ("qk_norm", "qkv_bias") if getattr(found, name))}
-    if not hf_config.get("tie_word_embeddings", False):
-        whole.add("untied")
-    for rule in RULES:
+    shared = {"shared"} if families.shared_width(hf_config) else set()
+    layers = families.moe_layers(hf_config)
+    for rule in families.family(hf_config).rules:
         if "{layer}" not in rule.mcore:
             if rule.when in whole:
                 yield rule
             continue
-        for layer, has_experts in enumerate(moe):
-            if rule.when not in whole | {"moe" if has_experts else "dense"}:
+        for layer, has_experts in enumerate(layers):
+            if rule.when not in whole | ({"moe", *shared} if has_experts else {"dense"}):
                 continue
             for expert in experts if "{expert}" in rule.mcore else (0,):
                 fill = {"layer": layer, "expert": expert}
-                yield Rule(
-                    rule.mcore.format(**fill),
-                    tuple(name.format(**fill) for name in rule.hf),
-                    rule.layout,
+                yield dataclasses.replace(
+                    rule,
+                    mcore=rule.mcore.format(**fill),
+                    hf=tuple(name.format(**fill) for name in rule.hf),
                 )
 
 

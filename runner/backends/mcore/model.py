@@ -11,16 +11,12 @@ from megatron.core.distributed import (
     DistributedDataParallelConfig,
     finalize_model_grads,
 )
-from megatron.core.models.gpt.gpt_layer_specs import (
-    get_gpt_decoder_block_spec,
-    get_gpt_layer_local_spec,
-)
 from megatron.core.models.gpt.gpt_model import GPTModel
 from megatron.core.optimizer import get_megatron_optimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 
 from runner.backends.mcore import config as configs
-from runner.backends.mcore import families
+from runner.backends.mcore import families, specs
 
 if TYPE_CHECKING:
     from megatron.core.optimizer import MegatronOptimizer
@@ -62,25 +58,26 @@ def build(spec: RunSpec) -> list[GPTModel]:
 def _chunk(spec: RunSpec, config: TransformerConfig, stage: int | None) -> GPTModel:
     hf = spec.model.hf_config
     where: dict[str, Any] = {} if stage is None else {"vp_stage": stage}
-    if config.num_moe_experts:
-        layers = get_gpt_decoder_block_spec(
-            config, use_transformer_engine=False, normalization="RMSNorm", **where
-        )
-    else:
-        layers = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization="RMSNorm")
+    rope = families.rope(hf)
     ends = {"ignore_virtual": False, **where}
+    if rope["rope_type"] == "llama3":
+        where |= {"rope_scaling": True, "rope_scaling_factor": float(rope["factor"])}
+    if rope["rope_type"] == "linear":
+        where |= {"seq_len_interpolation_factor": float(rope["factor"])}
     model = GPTModel(
         config,
-        layers,
+        specs.layers(hf, config, stage),
         vocab_size=hf["vocab_size"],
         max_sequence_length=spec.data.seq_length,
         pre_process=parallel_state.is_pipeline_first_stage(**ends),
         post_process=parallel_state.is_pipeline_last_stage(**ends),
-        share_embeddings_and_output_weights=bool(hf.get("tie_word_embeddings", False)),
+        share_embeddings_and_output_weights=families.tied(hf),
         position_embedding_type="rope",
-        rotary_base=families.rope_theta(hf),
+        rotary_percent=rope["share"],
+        rotary_base=rope["rope_theta"],
         **where,
     )
+    specs.finish(model, hf)
     return model.to(torch.device(spec.device))
 
 

@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from megatron.core import parallel_state
 
+from runner.backends.mcore.mapping import TWO
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -23,14 +25,16 @@ class Place:
     """One parameter. name: Megatron's name in the whole model (global layer and expert numbers);
     dim: the dimension that tensor parallel divides, None for a whole one; halves: two matrices
     stacked in that dimension, each divided by itself; is_expert: owned by one expert-parallel
-    rank; is_copy: the last stage's copy of tied embeddings."""
+    rank; is_copy: the last stage's copy of tied embeddings; is_buffer: no parameter but a buffer of
+    the checkpoint, without gradient and moments."""
 
     name: str
-    parameter: nn.Parameter
+    parameter: Any
     dim: int | None
     halves: bool
     is_expert: bool
     is_copy: bool
+    is_buffer: bool = False
 
     @property
     def data_group(self) -> Any:
@@ -84,12 +88,18 @@ def _tensor_ranks() -> int:
 
 
 def places(models: list[Any], names: WeightMap) -> list[Place]:
-    """Every parameter of this rank's model chunks, in order."""
-    return [
-        _place(model, name, parameter, names)
-        for model in models
-        for name, parameter in model.named_parameters()
-    ]
+    """Every parameter of this rank's model chunks and every buffer that the rules name, in
+    order."""
+    found = []
+    for model in models:
+        found += [_place(model, name, held, names) for name, held in model.named_parameters()]
+        for name, held in model.named_buffers():
+            rule = names.rules.get(global_name(model, name))
+            if rule is not None and rule.buffer:
+                # What asks every place for its gradient finds that there is none.
+                held.main_grad = None
+                found.append(Place(rule.mcore, held, None, False, False, False, True))
+    return found
 
 
 def _place(model: Any, local_name: str, parameter: nn.Parameter, names: WeightMap) -> Place:
@@ -102,7 +112,7 @@ def _place(model: Any, local_name: str, parameter: nn.Parameter, names: WeightMa
         name=name,
         parameter=parameter,
         dim=int(parameter.partition_dim) if divided else None,
-        halves=rule is not None and rule.layout == "stack",
+        halves=rule is not None and rule.layout in TWO,
         # Megatron marks what its dense data-parallel group must not reduce.
         is_expert=not getattr(parameter, "allreduce", True),
         is_copy=is_copy,

@@ -20,6 +20,7 @@ from megatron.core.transformer.moe.moe_utils import (
 from megatron.core.transformer.moe.router import TopKRouter
 
 from runner.backends.mcore import parallel
+from runner.backends.mcore.pieces import GroupChoice
 from runner.evidence import topk_sets
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class RouterObserver:
             positions, samples, experts = logits.shape
             logits = logits.view(-1, experts)
             selected = output[1].nonzero()[:, 1].view(-1, router.topk)
-            ids, gap = topk_sets(logits.softmax(-1, dtype=torch.float32), router.topk, selected)
+            ids, gap = _choice(router, logits, selected)
             layer = router.layer_number - 1
             ids = ids.view(positions, samples, -1).transpose(0, 1)
             self._ids[layer].append(ids.reshape(-1, router.topk))
@@ -113,6 +114,23 @@ class RouterObserver:
         speaks = parallel.first_of_tensor_parallel()
         whole = sum(parallel.everyone(total if speaks else 0.0))
         return whole / (micro_batches * parallel.data_rank()[1])
+
+
+def _choice(router: TopKRouter, logits: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
+    """(ids, gap) as `topk_sets` has them, by what this router chooses by."""
+    scores = logits.float().sigmoid()
+    if router.score_function == "softmax":
+        scores = logits.softmax(-1, dtype=torch.float32)
+    if router.expert_bias is not None:
+        scores = scores + router.expert_bias
+    limit = router.router_replay
+    if not isinstance(limit, GroupChoice):
+        return topk_sets(scores, router.topk, selected)
+    groups, top = router.config.moe_router_num_groups, router.config.moe_router_group_topk
+    limited = limit.limited(scores, groups, top)
+    # Scores lie above 0: an expert outside the chosen groups is as far away as can be.
+    ids, gap = topk_sets(limited.masked_fill(limited.isinf(), 0.0), router.topk, selected)
+    return ids, torch.minimum(gap, topk_sets(limit.scores(scores, groups), top)[1])
 
 
 def _auxiliary_loss(router: TopKRouter, logits: Tensor) -> Tensor:

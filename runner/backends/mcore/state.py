@@ -80,7 +80,7 @@ def decayed_parameters(parts: Parts, places: list[Place]) -> int:
     }
     mine = 0
     for place in places:
-        if place.is_copy:
+        if place.is_copy or place.is_buffer:
             continue
         for held, elements in _held(parts, place):
             if id(held) in decays:
@@ -111,10 +111,16 @@ def digests(
         return weights.digest(weights.canonical(places, names, value))
 
     found = {"params": of(lambda place: place.parameter.detach())}
+    if any(parallel.everyone(any(place.is_buffer for place in places))):
+        found["router_bias"] = of(
+            lambda place: place.parameter.detach() if place.is_buffer else None
+        )
     states = [s for inner in parts.inner for s in inner.optimizer.state.values()]
     if all(parallel.everyone(bool(states))):
         for key in MOMENTS:
-            found[key] = of(lambda place, key=key: moment(parts, place, key))
+            found[key] = of(
+                lambda place, key=key: None if place.is_buffer else moment(parts, place, key)
+            )
         found["optimizer_step"] = _scalars({float(state["step"]) for state in states})
     groups = [group for inner in parts.inner for group in inner.optimizer.param_groups]
     found["lr"] = _scalars({float(group["lr"]) for group in groups})

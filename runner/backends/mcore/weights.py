@@ -78,13 +78,17 @@ def load(places: list[Place], tensors: Mapping[str, Tensor], names: WeightMap) -
 
 
 def canonical(
-    places: list[Place], names: WeightMap, value: Callable[[Place], Tensor]
+    places: list[Place], names: WeightMap, value: Callable[[Place], Tensor | None]
 ) -> dict[str, Tensor]:
     """Published name -> whole tensor for what this rank speaks for (collective: every rank calls
-    it, the ranks of a tensor-parallel group for the same places). value: the local part."""
+    it, the ranks of a tensor-parallel group for the same places). value: the local part, None for
+    a buffer that has none."""
     whole = {}
     for place in places:
-        tensor = place.whole(value(place))
+        part = value(place)
+        if part is None:
+            continue
+        tensor = place.whole(part)
         if place.is_first:
             whole[place.name] = tensor
     return names.to_hf(whole)

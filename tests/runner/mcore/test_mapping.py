@@ -72,8 +72,10 @@ def test_missing_and_unknown_tensors_are_named(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"model_type": "gemma2"}, "gemma2"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rope_scaling"),
+        ({"model_type": "bloom"}, "bloom"),
+        ({"model_type": "phimoe"}, "sparse-mixer"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}}, "rope_type"),
         ({"hidden_act": "gelu"}, "hidden_act"),
         ({"attention_bias": True}, "attention_bias"),
     ],

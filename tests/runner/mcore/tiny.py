@@ -24,6 +24,7 @@ from certify.runspec import (
     TrainingSpec,
     write_spec,
 )
+from runner.compat import attention_of
 
 ROOT = Path(__file__).resolve().parents[3]
 SEQ, BATCH, SAMPLES, VOCAB = 32, 4, 40, 256
@@ -64,10 +65,16 @@ def stock_model(config: dict[str, Any], folder: Path | None = None) -> Any:
     body = {key: value for key, value in config.items() if key != "model_type"}
     known = AutoConfig.for_model(config["model_type"], **body)
     torch.manual_seed(7)
-    model = AutoModelForCausalLM.from_config(known, dtype=torch.float32, attn_implementation="sdpa")
+    attention = attention_of(AutoModelForCausalLM._model_mapping[type(known)], "sdpa")
+    model = AutoModelForCausalLM.from_config(
+        known, dtype=torch.float32, attn_implementation=attention
+    )
     if folder is None:
         with torch.no_grad():
-            for name, parameter in model.named_parameters():
+            published = set(model.state_dict())
+            for name, parameter in (*model.named_parameters(), *model.named_buffers()):
+                if name not in published:
+                    continue
                 draw = torch.randn_like(parameter)
                 parameter.copy_(1 + 0.2 * draw if "norm" in name else 0.1 * draw)
         return model

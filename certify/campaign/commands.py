@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,29 @@ def module_job(name: str, layout: Layout, run_id: str, module: str, *arguments: 
 
 def torchrun_job(name: str, layout: Layout, run_id: str, world_size: int, spec: Path) -> Job:
     """``world_size`` ranks on this host under torchrun."""
-    rendezvous = layout.run(run_id) / "rendezvous"
+    return _torchrun(name, layout, run_id, world_size, spec, "", ())
+
+
+def elastic_job(
+    layout: Layout, run_id: str, world_size: int, spec: Path, *, launch: int, max_restarts: int
+) -> Job:
+    """The same, with lost ranks started again. launch: counts the launchers of one run, each of
+    which needs meeting points of its own; ranks end when their agent does."""
+    words = (f"--max-restarts={max_restarts}", "--monitor-interval=0.5")
+    job = _torchrun("worker-loss", layout, run_id, world_size, spec, f"-l{launch}", words)
+    return replace(job, environment={**job.environment, "CERTIFY_END_WITH_LAUNCHER": "1"})
+
+
+def _torchrun(
+    name: str,
+    layout: Layout,
+    run_id: str,
+    world_size: int,
+    spec: Path,
+    launch: str,
+    words: tuple[str, ...],
+) -> Job:
+    rendezvous = layout.run(run_id) / f"rendezvous{launch}"
     rendezvous.mkdir(parents=True, exist_ok=True)
     return Job(
         name=name,
@@ -67,7 +90,8 @@ def torchrun_job(name: str, layout: Layout, run_id: str, world_size: int, spec: 
             "--rdzv-backend=c10d",
             "--rdzv-conf=store_type=file",
             f"--rdzv-endpoint={rendezvous / 'agents'}",
-            f"--rdzv-id={run_id}",
+            f"--rdzv-id={run_id}{launch}",
+            *words,
             "--local-addr=127.0.0.1",
             f"--nproc-per-node={world_size}",
             # Its own folder for error files would be left behind in the temporary folder.

@@ -89,6 +89,15 @@ PHASES: dict[str, Phase] = {
             gate="reshard",
         ),
         Phase(
+            "worker-loss",
+            6,
+            ("candidate",),
+            "candidate",
+            "the recipe, attacked: ranks, launcher, disk and checkpoints; it must go on",
+            "own processes, a heartbeat and an injector beside them",
+            gate="worker-loss",
+        ),
+        Phase(
             "compare",
             8,
             ("reference", "candidate"),

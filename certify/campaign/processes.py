@@ -116,12 +116,18 @@ def _signal(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _alive(pid: int) -> bool:
+def process_state(pid: int) -> str:
+    """The state letter of a process as in /proc (R, S, T stopped, Z ...), ``?`` when it is gone."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in ("Z", "X")
+        return "?"
+    return text.rpartition(")")[2].split()[0]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    return process_state(pid) not in "ZX?"
 
 
 def _end(group: Sequence[_Started]) -> None:
@@ -131,7 +137,7 @@ def _end(group: Sequence[_Started]) -> None:
     pids = [pid for s in running for pid in (s.process.pid, *descendants(s.process.pid))]
     _signal(pids, signal.SIGTERM)
     deadline = time.monotonic() + TERM_GRACE_S
-    while time.monotonic() < deadline and any(map(_alive, pids)):
+    while time.monotonic() < deadline and any(map(is_alive, pids)):
         for s in running:
             with suppress(ChildProcessError):
                 _reap(s)

@@ -40,7 +40,8 @@ ARITHMETIC_VARIABLES = (
 class Request:
     """One campaign as asked for. recipe, public: the published facts and the model's public
     configuration; scale: the parsed scale file; fault: (side, name) or None; further_data_paths,
-    max_documents: as `certify.runspec.PrepareSpec`."""
+    max_documents: as `certify.runspec.PrepareSpec`; injections: of the worker-loss phase, None
+    for the scale's number."""
 
     recipe_id: str
     backend: str
@@ -59,6 +60,7 @@ class Request:
     command: tuple[str, ...]
     further_data_paths: tuple[str, ...] = ()
     max_documents: int | None = None
+    injections: int | None = None
 
     @property
     def reference(self) -> str:
@@ -84,6 +86,7 @@ class Request:
             "tokenizer": _identity(self.tokenizer_path),
             "phases": self.phases,
             "fault": self.fault,
+            "injections": self.injections,
             "versions": self.versions,
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -134,6 +134,12 @@ def _phases(names: str | None, scale: str, stage: str, backend: str) -> tuple[st
     return phases
 
 
+def _injections(count: int | None) -> int | None:
+    if count is not None and count < 1:
+        raise UsageError(f"{count} injections", where="--injections", expected="1 or more")
+    return count
+
+
 def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Request, list[str]]:
     """The request, and notes on choices that were made for the user.
 
@@ -192,5 +198,6 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         command=("certify", *words),
         further_data_paths=own[1:],
         max_documents=datasets.max_samples if datasets and own else None,
+        injections=_injections(args.injections),
     )
     return request, notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from certify.campaign.reference_side import reference_backend
@@ -13,6 +13,7 @@ from certify.runspec import (
     EvidenceSpec,
     ModelSpec,
     ParallelSpec,
+    RecoverySpec,
     RunSpec,
     TrainingSpec,
 )
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from certify.campaign.layout import Layout
     from certify.recipes.scale import ScaledRecipe
+
+# Who starts lost ranks again: torchrun's elastic agent; and a lost agent, the supervisor.
+RECOVERY_AGENT = "torchrun c10d"
 
 
 @dataclass(frozen=True)
@@ -170,4 +174,16 @@ def reshard_spec(
         ),
         stop_step=save_step + 1,
         fault=_fault(inputs, "candidate"),
+    )
+
+
+def worker_loss_spec(inputs: Inputs, run_id: str, save_every: int, last_step: int) -> RunSpec:
+    """The candidate with a checkpoint every few steps, started again by an agent when a rank is
+    lost. last_step: where it ends."""
+    spec = candidate_spec(inputs, run_id, again=True)
+    return replace(
+        spec,
+        checkpoint=CheckpointSpec(save_steps=tuple(range(save_every, last_step + 1, save_every))),
+        stop_step=last_step,
+        recovery=RecoverySpec(agent=RECOVERY_AGENT),
     )

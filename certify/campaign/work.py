@@ -13,6 +13,7 @@ from certify.campaign.evidence import sign_plan
 from certify.campaign.files import read_json, write_atomic, write_json
 from certify.campaign.phases import judged_alone, requested_gates
 from certify.campaign.plan import build_plan
+from certify.campaign.worker_loss import phase as worker_loss
 from certify.errors import UsageError
 from certify.runspec import (
     CompareSpec,
@@ -138,6 +139,9 @@ def _requested(driver: Driver, shared: specs.Inputs, runs: Mapping[str, str]) ->
     }
     if "reshard" in phases:
         added["reshard"] = reshard.planned(shared, scale, runs["reshard"])
+    if "worker-loss" in phases:
+        count = driver.request.injections
+        added["worker_loss"] = worker_loss.planned(shared, scale, count)
     return added
 
 
@@ -203,6 +207,13 @@ def _resume(driver: Driver, name: str, run_id: str) -> Job:
 def _reshard(driver: Driver, name: str, run_id: str) -> Job:
     candidate = driver.state.phase("candidate").run_id or ""
     return reshard.job(inputs(driver), driver.request.scale, run_id, candidate)
+
+
+def _worker_loss(driver: Driver, name: str, run_id: str) -> Job:
+    shared, request = inputs(driver), driver.request
+    candidate = driver.state.phase("candidate").run_id or ""
+    saved = driver.layout.checkpoint(candidate, shared.scaled.resume["save_step"])
+    return worker_loss.job(shared, request.scale, run_id, request.injections, saved)
 
 
 def _compare(driver: Driver, name: str, run_id: str) -> Job:
@@ -291,6 +302,7 @@ JOBS: dict[str, Callable[[Driver, str, str], Job]] = {
     "candidate-again": _candidate,
     "resume": _resume,
     "reshard": _reshard,
+    "worker-loss": _worker_loss,
     "compare": _compare,
     "report": _report,
 }

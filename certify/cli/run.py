@@ -47,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--phases", metavar="P,..", help="only these and what they need")
     parser.add_argument("--list-phases", action="store_true", help="list the phases and stop")
     parser.add_argument("--inject", metavar="FAULT", help="train with a seeded fault")
+    parser.add_argument(
+        "--injections",
+        type=int,
+        metavar="N",
+        help="of the phase worker-loss (default: the scale's)",
+    )
     parser.add_argument("--out", metavar="DIR", help="folder of the campaign")
     parser.add_argument("--fresh", action="store_true", help="never continue an interrupted one")
     parser.add_argument("--dry-run", action="store_true", help="say what would run, write nothing")

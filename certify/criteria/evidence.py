@@ -22,17 +22,21 @@ if TYPE_CHECKING:
     from certify.records import RecordFile
 
 R = TypeVar("R")
+# Streams of the processes that watch a run and attack it.
+BESIDE = ("injector", "heartbeat")
 
 
 @dataclass(frozen=True)
 class Run:
     """One run. files: its rank files, by rank; controls: stream name without ``control-`` ->
-    rank files; attempts: how often it was started (the last attempt counts)."""
+    rank files; attempts: how often it was started (the last attempt counts); beside: streams that
+    other processes wrote about the run (``injector``, ``heartbeat``)."""
 
     run_id: str
     files: tuple[RecordFile, ...]
     controls: Mapping[str, tuple[RecordFile, ...]] = field(default_factory=dict)
     attempts: int = 1
+    beside: Mapping[str, tuple[RecordFile, ...]] = field(default_factory=dict)
 
     @property
     def world_size(self) -> int:
@@ -216,7 +220,8 @@ def _read_run(runs: Path, run_id: str) -> Run | None:
         stream.removeprefix("control-"): _read_files(folder, stream)
         for stream in records.control_streams(folder)
     }
-    return Run(folder.name, files, controls, attempts)
+    beside = {s: found for s in BESIDE if (found := _read_files(folder, s))}
+    return Run(folder.name, files, controls, attempts, beside)
 
 
 def read_evidence(campaign: Path, plan: Plan) -> Evidence:

@@ -75,6 +75,29 @@ class PlannedReshard:
 
 
 @dataclass(frozen=True)
+class PlannedInjection:
+    """One thing that is done to a run from outside. rank, mark: to whom, and where in a step it
+    is then (`certify.records.stamps`)."""
+
+    number: int
+    kind: str
+    rank: int
+    mark: str
+
+
+@dataclass(frozen=True)
+class PlannedWorkerLoss:
+    """A run that is attacked. agent: who starts lost ranks again; save_every: steps between two
+    saves; heartbeat_s: after which a rank without progress counts as lost."""
+
+    agent: str
+    save_every: int
+    heartbeat_s: float
+    last_step: int
+    injections: tuple[PlannedInjection, ...]
+
+
+@dataclass(frozen=True)
 class PlannedPair:
     """A further seed: run ids of its two sides."""
 
@@ -138,6 +161,7 @@ class Plan:
     sides: PlannedSides | None = None
     inject: PlannedFault | None = None
     reshard: PlannedReshard | None = None
+    worker_loss: PlannedWorkerLoss | None = None
     only: tuple[str, ...] = ()
     schema: str = SCHEMA
 
@@ -172,6 +196,10 @@ def parse_plan(body: Any, where: str) -> Plan:
         if isinstance(reshard, dict) and "hops" in reshard:
             reshard["hops"] = _list(PlannedHop, reshard["hops"])
         body["reshard"] = reshard
+        attacked = _known(PlannedWorkerLoss, body.get("worker_loss"))
+        if isinstance(attacked, dict) and "injections" in attacked:
+            attacked["injections"] = _list(PlannedInjection, attacked["injections"])
+        body["worker_loss"] = attacked
         sides = _known(PlannedSides, body.get("sides"))
         if isinstance(sides, dict):
             sides = {key: _known(PlannedSide, side) for key, side in sides.items()}

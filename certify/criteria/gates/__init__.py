@@ -17,6 +17,7 @@ from certify.criteria.gates import (
     reshard,
     resume,
     throughput,
+    worker_loss,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ GATES: dict[str, Callable[[Case], Finding]] = {
     "loss-curve": loss_curve.judge,
     "resume": resume.judge,
     "reshard": reshard.judge,
+    "worker-loss": worker_loss.judge,
     "throughput": throughput.judge,
     "memory": memory.judge,
     "neutrality": neutrality.judge,

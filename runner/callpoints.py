@@ -17,7 +17,8 @@ class Fault:
     it; backends: those that carry it out, elsewhere it is refused; needs_experts: it acts on
     experts or their router, and changes nothing in a dense model; needs_tensor_parallel: it
     changes nothing in a layout without; needs: what else the model or data must have for it to
-    act (``tied`` embeddings, a ``router-bias``, a loss ``mask``). The methods are the call points.
+    act (``tied`` embeddings, a ``router-bias``, a loss ``mask``, ``accumulation``). The methods
+    are the call points.
     """
 
     name = ""
@@ -52,6 +53,25 @@ class Fault:
     def loss_mask(self, mask: Any) -> Any:
         """Which labels of this rank enter the loss, [samples, positions]."""
         return mask
+
+    def micro_batches(self, parts: list[Any]) -> list[Any]:
+        """The micro-batches that this rank trains on: (inputs, labels, mask) each."""
+        return parts
+
+    def loss_scale(self, scale: float, mask: Any, count: int) -> float:
+        """The factor of the summed cross-entropy of one micro-batch, one of `count` of its rank."""
+        return scale
+
+    def norm(self, norm: float, shards: Iterable[Any]) -> float:
+        """The gradient norm that clips and is recorded."""
+        return norm
+
+    def after_update(self, shards: Iterable[Any]) -> None:
+        """The weights after the optimizer has moved them."""
+
+    def recorded_loss(self, step: int, loss: float) -> float:
+        """The loss that the record of a step says."""
+        return loss
 
     def aux_coefficient(self, coefficient: float) -> float:
         """The factor of the auxiliary loss inside the loss."""

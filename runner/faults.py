@@ -21,6 +21,16 @@ from runner.checkpoint_faults import (
     TiedUntied,
     VocabularyRowsLost,
 )
+from runner.training_faults import (
+    ClipBeforeReduce,
+    ClipPerExpertGroup,
+    DuplicatedBatch,
+    LastMicroBatchDropped,
+    LowPrecisionMasters,
+    MeanOfMeans,
+    NanPrintedAsZero,
+    PaddingInLoss,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -265,6 +275,14 @@ FAULTS: dict[str, Fault] = {
         DataCursorNotRestored(),
         RngNotRestored(),
         CollectiveWrong(),
+        LastMicroBatchDropped(),
+        PaddingInLoss(),
+        MeanOfMeans(),
+        LowPrecisionMasters(),
+        ClipBeforeReduce(),
+        ClipPerExpertGroup(),
+        DuplicatedBatch(),
+        NanPrintedAsZero(),
         ExpertShardSwapped(),
         ExpertBlockLost(),
         VocabularyRowsLost(),

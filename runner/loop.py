@@ -119,8 +119,11 @@ class Trainer:
         self.fault.gradients(self.shards, self.meshes.ep_size)
         self._write_first(step, evidence.GRADIENTS)
         mean_loss, aux, norm = self._totals(done, facts.in_loss)
+        mean_loss = self.fault.recorded_loss(step, mean_loss)
+        norm = self.fault.norm(norm, self.shards)
         self.fast.clip(self.optimizer, self.shards, norm, self.spec.training.clip_grad)
         self.optimizer.step()
+        self.fault.after_update(self.shards)
         clear_gradients(self.shards)
         update_biases(self.tap.biases, done.routed, self.spec.training.router_bias_update_rate)
         rng.advance(self.device)
@@ -177,7 +180,7 @@ class Trainer:
             return self.fast.cross_entropy_sum(self.model, *micro_batch), routed
 
     def _backward(self, step: int, batch: Batch, mask: torch.Tensor, in_loss: int) -> Backward:
-        micro_batches = self._micro_batches(batch, mask)
+        micro_batches = self.fault.micro_batches(self._micro_batches(batch, mask))
         weights: torch.Tensor | None = None
         if self.tap.layers and len(micro_batches) > 1:
             # The gradient of the auxiliary loss needs the counts of the whole global batch
@@ -191,7 +194,7 @@ class Trainer:
         for one in micro_batches:
             self.stamps.at("forward", step)
             cross_entropy, routed = self._forward(*one)
-            total = cross_entropy * scale
+            total = cross_entropy * self.fault.loss_scale(scale, one[2], len(micro_batches))
             if routed:
                 if weights is None:
                     weights = self._aux_weights([routed])

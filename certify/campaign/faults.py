@@ -20,6 +20,7 @@ _NEEDS = {
     "tied": "tied embeddings",
     "router-bias": "bias in its routers' choice",
     "mask": "labels left out of the loss",
+    "accumulation": "second micro-batch on a rank",
 }
 
 

@@ -114,11 +114,18 @@ def _fault(
         "tied": bool(config.get("tie_word_embeddings")),
         "router-bias": scaled.training.get("router_bias_update_rate", 0) > 0,
         "mask": stage == "sft",
+        "accumulation": _accumulates(scaled),
     }
     divided = scaled.parallel.get("tp_size", 1) > 1
     return find_fault(
         name, sides, is_moe(config), divided, {key for key, is_so in has.items() if is_so}
     )
+
+
+def _accumulates(scaled: ScaledRecipe) -> bool:
+    training, parallel = scaled.training, scaled.parallel
+    ranks = parallel.get("fsdp_size", 1) * parallel.get("replicate_size", 1)
+    return bool(training["global_batch"] > training["micro_batch"] * ranks)
 
 
 def _phases(names: str | None, scale: str, stage: str, backend: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ class _Spoiled(Fault):
     """Tensors hold something else while they are saved, and what training needs afterwards."""
 
     backends = ("fsdp2",)
+    acts_on = "save"
 
     def spoiled(self, shards: Iterable[Any], buffers: Mapping[str, Any]) -> Iterator[Any]:
         """The local tensors, or parts of them, that are saved as zeros."""
@@ -36,6 +37,7 @@ class ExpertBlockLost(_Spoiled):
     """Of the blocks into which experts are divided over ranks, a save holds only the first."""
 
     name = "expert-block-lost"
+    needs_peers = True
     needs_experts = True
     gates = ("resume", "reshard")
 
@@ -78,7 +80,9 @@ class ExpertShardSwapped(Fault):
     """Where another layout loads a checkpoint, each rank gets the experts of its neighbour."""
 
     name = "expert-shard-swapped"
+    needs_peers = True
     needs_experts = True
+    acts_on = "load"
     backends = ("fsdp2",)
     gates = ("reshard",)
 
@@ -96,6 +100,7 @@ class TiedUntied(Fault):
     """After a load the head has a copy of the embedding of its own, which nothing trains."""
 
     name = "tied-untied-by-load"
+    acts_on = "load"
     backends = ("fsdp2",)
     needs = "tied"
     gates = ("resume",)

@@ -89,6 +89,7 @@ class ExpertGradientsScaled(Fault):
 
     name = "expert-grads-scaled"
     needs_experts = True
+    needs_peers = True
     gates = ("backward-parity",)
 
     def gradients(self, shards: Iterable[Any], ep_size: int) -> None:
@@ -172,6 +173,7 @@ class AdamMomentsNotRestored(Fault):
     """After a resume Adam's moments start at zero; its step count is right."""
 
     name = "adam-moments-not-restored"
+    acts_on = "load"
     gates = ("resume",)
 
     def after_load(self, optimizer: Any) -> None:
@@ -184,6 +186,7 @@ class SharedAdamStep(Fault):
     """After a resume all parameters share one Adam step tensor, which counts once for each."""
 
     name = "shared-adam-step"
+    acts_on = "load"
     gates = ("resume",)
 
     def after_load(self, optimizer: Any) -> None:
@@ -209,6 +212,7 @@ class DataCursorNotRestored(Fault):
     """After a resume the data order starts at batch 0 again."""
 
     name = "data-cursor-not-restored"
+    acts_on = "load"
     gates = ("resume",)
 
     def cursor(self, next_batch: int) -> int:
@@ -219,6 +223,7 @@ class RngNotRestored(Fault):
     """After a resume the random generators are those of a fresh start."""
 
     name = "rng-not-restored"
+    acts_on = "load"
     gates = ("resume",)
 
     def restores_rng(self) -> bool:
@@ -336,6 +341,8 @@ def listing() -> str:
             "needs_experts": f.needs_experts,
             "needs_tensor_parallel": f.needs_tensor_parallel,
             "needs": f.needs,
+            "needs_peers": f.needs_peers,
+            "acts_on": f.acts_on,
         }
         for name, f in FAULTS.items()
     }

@@ -65,6 +65,7 @@ class ClipBeforeReduce(Fault):
     """Each rank clips by the norm of its own part: the norm is not reduced before."""
 
     name = "clip-before-reduce"
+    needs_peers = True
     backends = ("fsdp2",)
     gates = ("plan-followed", "backward-parity")
 
@@ -77,6 +78,7 @@ class ClipPerExpertGroup(Fault):
 
     name = "clip-per-expert-group"
     needs_experts = True
+    needs_peers = True
     backends = ("fsdp2",)
     gates = ("plan-followed", "backward-parity")
 
@@ -99,6 +101,7 @@ class DuplicatedBatch(Fault):
     """After a resume the last batch before the save is trained on once more."""
 
     name = "batch-duplicated-after-resume"
+    acts_on = "load"
     gates = ("resume",)
 
     def cursor(self, next_batch: int) -> int:

@@ -56,7 +56,14 @@ def module_job(name: str, layout: Layout, run_id: str, module: str, *arguments: 
 
 def torchrun_job(name: str, layout: Layout, run_id: str, world_size: int, spec: Path) -> Job:
     """``world_size`` ranks on this host under torchrun."""
-    return _torchrun(name, layout, run_id, world_size, spec, "", ())
+    return _torchrun(name, layout, run_id, world_size, ("runner", str(spec)), "", ())
+
+
+def module_torchrun_job(
+    name: str, layout: Layout, run_id: str, world_size: int, *words: str
+) -> Job:
+    """A module of ours as `world_size` ranks. words: the module and its arguments."""
+    return _torchrun(name, layout, run_id, world_size, words, "", ())
 
 
 def elastic_job(
@@ -65,7 +72,9 @@ def elastic_job(
     """The same, with lost ranks started again. launch: counts the launchers of one run, each of
     which needs meeting points of its own; ranks end when their agent does."""
     words = (f"--max-restarts={max_restarts}", "--monitor-interval=0.5")
-    job = _torchrun("worker-loss", layout, run_id, world_size, spec, f"-l{launch}", words)
+    job = _torchrun(
+        "worker-loss", layout, run_id, world_size, ("runner", str(spec)), f"-l{launch}", words
+    )
     return replace(job, environment={**job.environment, "CERTIFY_END_WITH_LAUNCHER": "1"})
 
 
@@ -74,7 +83,7 @@ def _torchrun(
     layout: Layout,
     run_id: str,
     world_size: int,
-    spec: Path,
+    module: tuple[str, ...],
     launch: str,
     words: tuple[str, ...],
 ) -> Job:
@@ -97,8 +106,7 @@ def _torchrun(
             # Its own folder for error files would be left behind in the temporary folder.
             f"--log-dir={layout.log(run_id).parent / 'torchrun'}",
             "-m",
-            "runner",
-            str(spec),
+            *module,
         ),
         cwd=layout.run(run_id),
         log=layout.log(run_id),

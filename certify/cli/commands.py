@@ -29,6 +29,7 @@ COMMANDS: dict[str, Command] = {
     "run": Command("certify.cli.run", "train a recipe and its reference, and judge it"),
     "judge": Command("certify.cli.judge", "judge the records of a campaign again"),
     "verify": Command("certify.cli.verify", "check a bundle of evidence"),
+    "selftest": Command("certify.cli.selftest", "seed known faults: which gate sees each?"),
     "recipes": Command("certify.cli.recipes", "list or show the published recipes"),
     "plan": Command("certify.cli.plan", "does a recipe fit, and what does a step cost?"),
     "data": Command("certify.cli.data", "make Megatron's .bin and .idx from text"),

@@ -133,11 +133,12 @@ class Supervisor:
         if stamp is None:
             return False
         before = {s.pid for s in self.stamps().values()}
-        proof, undo = self._harm(injection, stamp, before)
         at_s = time.time()
+        proof, undo = self._harm(injection, stamp, before)
         self.writer.event(
             "injected", stamp.step, number=injection.number, kind=injection.kind,
-            rank=stamp.rank, pid=stamp.pid, mark=stamp.mark, **proof,
+            rank=stamp.rank, pid=stamp.pid, mark=stamp.mark,
+            began_unix_s=at_s, **proof,
         )  # fmt: skip
         if injection.kind == "kill-launcher":
             self._relaunch(before)

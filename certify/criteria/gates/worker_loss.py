@@ -154,11 +154,11 @@ def _injection_checks(
     noticed = [
         e
         for e in heartbeat
-        if e.unix_s >= fired.unix_s - _CLOCK_S and (done is None or e.unix_s <= done.unix_s)
+        if e.unix_s >= _began_s(fired) and (done is None or e.unix_s <= done.unix_s)
     ]
     limit = case.limits["detect-extra"]
     if noticed:
-        seconds = noticed[0].unix_s - fired.unix_s
+        seconds = noticed[0].unix_s - _began_s(fired)
         over = max(0.0, seconds - plan.heartbeat_s)
         text = f"{label}: noticed after {seconds:.1f} s ({noticed[0].name})"
         checks.append(at_most(f"{label}: noticed beyond the heartbeat", over, limit, text))
@@ -172,13 +172,15 @@ def _injection_checks(
     orphans = done.detail.get("orphans")
     left = [] if orphans == 0 else [f"{label}: {orphans} processes were left over"]
     checks.append(none_of(f"{label}: left over", left, 1, "no process was left over"))
-    seconds = done.unix_s - fired.unix_s
+    seconds = done.unix_s - _began_s(fired)
     checks.append(reported(f"{label}: trained again after", seconds, unit="s"))
     return checks
 
 
-# Two events of two processes on one host: their clocks are one, their order of writing is not.
-_CLOCK_S = 0.5
+def _began_s(fired: Event) -> float:
+    """When the injector began: it records once it has proof, the heartbeat may be faster."""
+    began = fired.detail.get("began_unix_s")
+    return float(began) if isinstance(began, (int, float)) else fired.unix_s
 
 
 def _lost_check(plan: PlannedWorkerLoss, starts: dict[int, list[Attempt]]) -> Check:
@@ -273,10 +275,11 @@ def _trajectory_checks(case: Case, candidate: Run, starts: dict[int, list[Attemp
 
 def _unplanned(injector: list[Event], heartbeat: list[Event]) -> Check:
     """Alarms of the heartbeat while nothing had been done to the run."""
+    ends = {e.detail.get("number"): e.unix_s for e in injector if e.name == "recovered"}
     spans = [
-        (e.unix_s - _CLOCK_S, next((d.unix_s for d in injector if d.name == "recovered"
-         and d.detail.get("number") == e.detail.get("number")), e.unix_s))
-        for e in injector if e.name == "injected"
-    ]  # fmt: skip
+        (_began_s(e), ends.get(e.detail.get("number"), e.unix_s))
+        for e in injector
+        if e.name == "injected"
+    ]
     odd = [e for e in heartbeat if not any(a <= e.unix_s <= b for a, b in spans)]
     return reported("alarms without an injection", len(odd), n=len(heartbeat))

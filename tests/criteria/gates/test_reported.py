@@ -69,7 +69,7 @@ def test_without_records_they_stay_quiet(gate: str, row: Row) -> None:
         ("throughput", "no baseline runs in ABBA order"),
         ("memory", "no baseline and no device size"),
         ("reshard", "the plan has no reshard"),
-        ("worker-loss", "no records of worker-loss are here"),
+        ("worker-loss", "the plan has no worker loss"),
     ],
 )
 def test_where_they_are_required_they_need_their_records(gate: str, reason: str) -> None:

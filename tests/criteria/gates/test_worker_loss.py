@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from certify.records import End, Environment, Event, State, Step
-from tests.criteria.attacked import LAST, Attacked
+from tests.criteria.attacked import BEGAN, LAST, Attacked
 from tests.criteria.synthetic import with_values
 
 
@@ -138,3 +138,10 @@ def test_alarms_without_an_injection_are_counted() -> None:
     campaign.heartbeat.append(campaign._event("rank_stuck", 1, 60.0))
     checks = {check.name: check.value for check in campaign.gate("worker-loss").checks}
     assert checks["alarms without an injection"] == 1
+
+
+def test_the_heartbeat_may_be_faster_than_the_injectors_own_record() -> None:
+    campaign = Attacked().event("heartbeat", "rank_gone", 1, after_s=-0.2)
+    assert campaign.gate("worker-loss").verdict == "FAIL"
+    campaign.event("injector", "injected", 1, began_unix_s=BEGAN + 100 - 0.3)
+    assert campaign.gate("worker-loss").verdict == "PASS"

@@ -151,6 +151,14 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
             yield number, raw.rstrip(b"\r\n"), raw.endswith(b"\n")
 
 
+_START = b'{"kind": '
+
+
+def _may_be_cut(raw: bytes) -> bool:
+    """Whether a line is the beginning of one that `Writer` writes: any record, cut anywhere."""
+    return raw.startswith(_START) or _START.startswith(raw)
+
+
 def read_file(path: Path) -> RecordFile:
     """Read one record file.
 
@@ -166,7 +174,7 @@ def read_file(path: Path) -> RecordFile:
             try:
                 body = json.loads(raw)
             except (ValueError, RecursionError):
-                if was_truncated:
+                if was_truncated or not _may_be_cut(raw):
                     raise _malformed(path, number, "not JSON") from None
                 cut, truncated = (number, complete), True
                 continue

@@ -98,6 +98,15 @@ PHASES: dict[str, Phase] = {
             gate="worker-loss",
         ),
         Phase(
+            "cross-backend",
+            6,
+            ("candidate",),
+            "candidate",
+            "its weights to Hugging Face, through Megatron-Core's own checkpoint, and back",
+            "own processes for every leg: two backends never share one",
+            gate="cross-backend",
+        ),
+        Phase(
             "compare",
             8,
             ("reference", "candidate"),

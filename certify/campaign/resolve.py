@@ -128,8 +128,10 @@ def _accumulates(scaled: ScaledRecipe) -> bool:
     return bool(training["global_batch"] > training["micro_batch"] * ranks)
 
 
-def _phases(names: str | None, scale: str, stage: str, backend: str) -> tuple[str, ...]:
-    """Raises UsageError for a phase that this backend does not have."""
+def _phases(
+    names: str | None, scale: str, stage: str, backend: str, config: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Raises UsageError for a phase that this backend or this model does not have."""
     required = required_gates(load_criteria(), scale, stage) if backend == "fsdp2" else ()
     phases = choose(names.split(",") if names else None, required)
     if backend != "fsdp2" and (gates := requested_gates(phases)):
@@ -137,6 +139,12 @@ def _phases(names: str | None, scale: str, stage: str, backend: str) -> tuple[st
             f"the phase {gates[0]} with the backend {backend}",
             where="--phases",
             expected="the backend fsdp2, whose checkpoints any layout can load",
+        )
+    if "cross-backend" in phases and not mcore_builds(config):
+        raise UsageError(
+            f"the phase cross-backend with the model type {config.get('model_type')!r}",
+            where="--phases",
+            expected=f"a model type among {', '.join(MCORE_FAMILIES)}",
         )
     return phases
 
@@ -199,7 +207,7 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         scaled=scaled,
         data_path=data_path or (own[0] if own else None),
         tokenizer_path=tokenizer_path or (configured.tokenizer if configured else None),
-        phases=_phases(args.phases, scale_name, stage, backend),
+        phases=_phases(args.phases, scale_name, stage, backend, scaled.hf_config),
         fault=_fault(args.inject, scaled, stage, {"candidate": backend, "reference": reference}),
         versions=training_versions(),
         command=("certify", *words),

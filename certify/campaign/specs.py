@@ -60,7 +60,8 @@ def _fault(inputs: Inputs, side: str) -> str | None:
     return inputs.fault[1] if inputs.fault and inputs.fault[0] == side else None
 
 
-def _base(inputs: Inputs, run_id: str, **fields: Any) -> RunSpec:
+def base_spec(inputs: Inputs, run_id: str, **fields: Any) -> RunSpec:
+    """A run of the campaign on the prepared weights and data. fields: of `RunSpec`."""
     prepared, data = inputs.layout.prepared, inputs.scaled.data
     return RunSpec(
         run_id=run_id,
@@ -102,7 +103,7 @@ def reference_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSp
     training = dict(inputs.scaled.training)
     if inputs.backend == "fsdp2":
         training["micro_batch"] = training["global_batch"]
-    return _base(
+    return base_spec(
         inputs,
         run_id,
         role="reference",
@@ -117,7 +118,7 @@ def reference_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSp
 
 def candidate_spec(inputs: Inputs, run_id: str, *, again: bool = False) -> RunSpec:
     """The candidate, uninterrupted; the first of the pair writes evidence and the checkpoint."""
-    return _base(
+    return base_spec(
         inputs,
         run_id,
         role="candidate",
@@ -135,7 +136,7 @@ def resume_spec(inputs: Inputs, run_id: str, candidate_run: str) -> RunSpec:
     """The candidate continued from its checkpoint in fresh processes, then the controls."""
     resume = inputs.scaled.resume
     checkpoint = inputs.layout.checkpoint(candidate_run, resume["save_step"])
-    return _base(
+    return base_spec(
         inputs,
         run_id,
         role="candidate",
@@ -161,7 +162,7 @@ def reshard_spec(
     training = inputs.scaled.training
     share = training["global_batch"] // world_size
     micro_batch = min(training["micro_batch"], share)
-    return _base(
+    return base_spec(
         inputs,
         run_id,
         role="candidate",

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certify.campaign import commands, references, reshard, specs
+from certify.campaign import commands, crossing, references, reshard, specs
 from certify.campaign.evidence import sign_plan
 from certify.campaign.files import read_json, write_atomic, write_json
 from certify.campaign.phases import judged_alone, requested_gates
@@ -142,6 +142,8 @@ def _requested(driver: Driver, shared: specs.Inputs, runs: Mapping[str, str]) ->
     if "worker-loss" in phases:
         count = driver.request.injections
         added["worker_loss"] = worker_loss.planned(shared, scale, count)
+    if "cross-backend" in phases:
+        added["crossing"] = crossing.planned(shared, runs["cross-backend"])
     return added
 
 
@@ -214,6 +216,10 @@ def _worker_loss(driver: Driver, name: str, run_id: str) -> Job:
     candidate = driver.state.phase("candidate").run_id or ""
     saved = driver.layout.checkpoint(candidate, shared.scaled.resume["save_step"])
     return worker_loss.job(shared, request.scale, run_id, request.injections, saved)
+
+
+def _cross_backend(driver: Driver, name: str, run_id: str) -> Job:
+    return crossing.job(inputs(driver), run_id, driver.state.phase("candidate").run_id or "")
 
 
 def _compare(driver: Driver, name: str, run_id: str) -> Job:
@@ -303,6 +309,7 @@ JOBS: dict[str, Callable[[Driver, str, str], Job]] = {
     "resume": _resume,
     "reshard": _reshard,
     "worker-loss": _worker_loss,
+    "cross-backend": _cross_backend,
     "compare": _compare,
     "report": _report,
 }

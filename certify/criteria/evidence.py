@@ -232,9 +232,9 @@ def read_evidence(campaign: Path, plan: Plan) -> Evidence:
     folder = campaign / "runs"
     read = {phase: _read_run(folder, run_id) for phase, run_id in plan.runs.items()}
     pairs = [(_read_run(folder, p.candidate), _read_run(folder, p.reference)) for p in plan.pairs]
-    hops = (
-        {hop.run: _read_run(folder, hop.run) for hop in plan.reshard.hops} if plan.reshard else {}
-    )
+    further = [hop.run for hop in (plan.reshard.hops if plan.reshard else ())]
+    further += [leg.run for leg in (plan.crossing.legs if plan.crossing else ())]
+    hops = {run_id: _read_run(folder, run_id) for run_id in further}
     return Evidence(
         {phase: run for phase, run in read.items() if run is not None},
         tuple((a, b) for a, b in pairs if a is not None and b is not None),

@@ -98,6 +98,24 @@ class PlannedWorkerLoss:
 
 
 @dataclass(frozen=True)
+class PlannedLeg:
+    """One run of a crossing between backends. run: its run id."""
+
+    name: str
+    run: str
+    backend: str
+    world_size: int
+
+
+@dataclass(frozen=True)
+class PlannedCrossing:
+    """The legs of a crossing, in order. save_step: of the candidate's checkpoint that leaves."""
+
+    save_step: int
+    legs: tuple[PlannedLeg, ...]
+
+
+@dataclass(frozen=True)
 class PlannedPair:
     """A further seed: run ids of its two sides."""
 
@@ -162,6 +180,7 @@ class Plan:
     inject: PlannedFault | None = None
     reshard: PlannedReshard | None = None
     worker_loss: PlannedWorkerLoss | None = None
+    crossing: PlannedCrossing | None = None
     only: tuple[str, ...] = ()
     schema: str = SCHEMA
 
@@ -200,6 +219,10 @@ def parse_plan(body: Any, where: str) -> Plan:
         if isinstance(attacked, dict) and "injections" in attacked:
             attacked["injections"] = _list(PlannedInjection, attacked["injections"])
         body["worker_loss"] = attacked
+        crossing = _known(PlannedCrossing, body.get("crossing"))
+        if isinstance(crossing, dict) and "legs" in crossing:
+            crossing["legs"] = _list(PlannedLeg, crossing["legs"])
+        body["crossing"] = crossing
         sides = _known(PlannedSides, body.get("sides"))
         if isinstance(sides, dict):
             sides = {key: _known(PlannedSide, side) for key, side in sides.items()}

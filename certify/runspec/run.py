@@ -19,7 +19,8 @@ class ModelSpec:
     """hf_config: the complete transformers configuration (flat JSON, with ``model_type``).
 
     weights_dir: a Hugging Face checkpoint folder (safetensors under the published, per-expert
-    names) holding the initial weights; weights_digest: `records.root_digest` over its tensors.
+    names) holding the initial weights; weights_digest: `records.root_digest` over its tensors,
+    empty where only the run will say.
     """
 
     hf_config: dict[str, Any]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from certify.criteria.gates import (
     backward_parity,
+    cross_backend,
     environment,
     finite,
     first_update,
@@ -38,6 +39,7 @@ GATES: dict[str, Callable[[Case], Finding]] = {
     "resume": resume.judge,
     "reshard": reshard.judge,
     "worker-loss": worker_loss.judge,
+    "cross-backend": cross_backend.judge,
     "throughput": throughput.judge,
     "memory": memory.judge,
     "neutrality": neutrality.judge,

@@ -55,7 +55,6 @@ def _limits(spec: RunSpec) -> Iterator[tuple[str, object, bool, str]]:
     yield "training.warmup_steps", t.warmup_steps, warms_up, f"below decay_steps {t.decay_steps}"
     bias = t.router_bias_update_rate
     yield "training.router_bias_update_rate", bias, bias == 0, "0"
-    yield "checkpoint.export", spec.checkpoint.export, not spec.checkpoint.export, "false"
     if t.aux_loss_coef:
         formula = t.aux_loss_formula
         yield "training.aux_loss_formula", formula, formula in FORMULAS, " or ".join(FORMULAS)

@@ -24,6 +24,7 @@ from runner.backends.mcore import (
     checkpoint,
     collectives,
     describe,
+    export,
     families,
     faults,
     parallel,
@@ -103,6 +104,9 @@ def train(spec: RunSpec, book: Journal, device: Device) -> None:
         if session.routing is not None and dist.get_rank() == 0:
             session.routing.write(spec.run_dir)
         _write_state(session, "end", spec.last_step)
+        if spec.checkpoint.export:
+            export.export(spec, session.places, session.names)
+            book.writer.event("exported", spec.last_step, folder="export")
         _controls(session, book)
     finally:
         parallel.stop()
@@ -138,7 +142,7 @@ def record_start(session: Session) -> None:
         writer.write(component)
     writer.write(describe.modules(session.parts))
     digests = _write_state(session, "init", 0)
-    if digests["params"] != spec.model.weights_digest:
+    if spec.model.weights_digest and digests["params"] != spec.model.weights_digest:
         raise UsageError(
             f"the initial weights have digest {digests['params']}",
             where=spec.model.weights_dir,

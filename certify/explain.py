@@ -58,10 +58,13 @@ def explain(topic: str, matrix: Matrix, lang: str = "en") -> Explanation | None:
 
 def topics() -> list[str]:
     """Every name that `explain` knows, claims left out."""
+    from certify.criteria.explained import gate_ids
+
     names = [row["rule"] for row in read_table("rules")]
     names += [row["name"] for row in read_table("variables")]
     names += [row["code"] for row in read_table("error_codes")]
     names += [row["chip"] for row in read_table("chips")]
+    names += gate_ids()
     return names
 
 
@@ -185,13 +188,18 @@ def _chip(topic: str, matrix: Matrix, lang: str) -> Explanation | None:
 
 
 def _gate(topic: str, matrix: Matrix, lang: str) -> Explanation | None:
-    from importlib import import_module
+    """A gate of the criteria: rule, what its FAIL means, every number with reason and source."""
+    from certify.criteria.explained import explain_gate
 
     name = topic.lower().replace(" ", "-").replace("_", "-")
-    if not re.fullmatch(r"[a-z-]+", name):
+    found = explain_gate(name, "zh" if lang == "zh" else "en")
+    if found is None:
         return None
-    try:
-        module = import_module(f"certify.criteria.gates.{name.replace('-', '_')}")
-    except ImportError:
-        return None
-    return Explanation(name, "gate", (module.__doc__ or "").strip())
+    facts = {"a FAIL means": found.meaning}
+    for scale, stage, status in found.required:
+        facts[f"scale {scale}" + (f", {stage}" if stage else "")] = status
+    for name_of, value, where, reason, source in found.thresholds:
+        facts[f"limit {name_of} ({where})"] = f"{value}: {reason} [{source}]"
+    for case in found.cases:
+        facts[f"case {case.ref}"] = f"{case.text} {case.url}"
+    return Explanation(found.id, "gate", found.rule, facts)

@@ -3,6 +3,7 @@
   certify explain torch-npu-cann             a rule of check-env
   certify explain EI0006                     an Ascend error code (also ERR00100, 507015, -8020)
   certify explain torch_npu-0014             a claim of the matrix, or a conflict: C-15
+  certify explain resume                     a gate: rule, numbers, reasons, what its FAIL means
 
 Explains one rule, gate, environment variable, error code, claim or conflict. Without a topic
 it lists what can be asked."""
@@ -20,6 +21,7 @@ from matrices.load import load
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 SCHEMA = "certify.explain/1"
 
@@ -33,7 +35,7 @@ _CHINESE = {
     "options": "选项", "source": "来源", "family": "类别", "state": "状态", "where": "条件",
     "since": "起始", "note": "备注", "one": "一方", "other": "另一方", "handling": "处理",
     "claims": "相关声明", "look at": "参见", "not published": "未公布", "user": "用户",
-    "unset": "未设置",
+    "unset": "未设置", "a FAIL means": "不合格通常意味着",
 }  # fmt: skip
 
 
@@ -82,12 +84,23 @@ def _page(found: Explanation, lang: str) -> str:
     lines = [f"{found.topic} ({word(found.kind)})", f"  {found.meaning}"]
     if found.facts:
         lines.append("")
-        facts = {word(name): word(value) for name, value in found.facts.items()}
+        facts = {_label(name, word): word(value) for name, value in found.facts.items()}
         width = max(map(columns, facts))
         lines += [f"  {name}{' ' * (width - columns(name))}  {v}" for name, v in facts.items()]
     if found.rules:
         lines += ["", f"  {word('look at')}: {', '.join(found.rules)}"]
     return "\n".join(lines)
+
+
+# Labels of a gate that end in a name: these words alone are translated.
+_OPENINGS = {"limit ": "限值 ", "scale ": "规模 ", "case ": "公开案例 "}
+
+
+def _label(name: str, word: Callable[[str], str]) -> str:
+    for opening, chinese in _OPENINGS.items():
+        if name.startswith(opening):
+            return (chinese if word("gate") != "gate" else opening) + name[len(opening) :]
+    return word(name)
 
 
 def columns(text: str) -> int:

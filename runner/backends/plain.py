@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from certify.errors import UsageError
 from certify.records import State, Step, batch_digest, root_digest
-from runner import environment, evidence, models, rng
+from runner import environment, evidence, models, process_group, rng
 from runner.callpoints import Fault
 from runner.compat import stock_model
 from runner.data.batches import Batches
@@ -51,11 +51,12 @@ def run(spec: RunSpec) -> int:
         _require_formula(spec.training)
         device = Device(spec.device, 0)
         device.configure(spec.deterministic, spec.threads)
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        joined = process_group.join(1, device, book)
         try:
             _train(spec, device, book)
         finally:
-            dist.destroy_process_group()
+            if joined:
+                dist.destroy_process_group()
     return 0
 
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
+import certify.criteria
 from certify.cli import main
+from certify.criteria.explained import gate_ids
+from certify.criteria.load import load_criteria
 from certify.explain import explain, topics
 from matrices.load import load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(certify.criteria.__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +68,8 @@ def test_a_variable_in_full(capsys: pytest.CaptureFixture[str]) -> None:
         ("910B4", "chip", "A2"),
         ("Ascend950PR", "chip", "950"),
         ("c-15", "conflict", "Triton-Ascend"),
+        ("worker loss", "gate", "heartbeat"),
+        ("loss_curve", "gate", "90% interval"),
     ],
 )
 def test_every_kind_of_topic(topic: str, kind: str, word: str) -> None:
@@ -142,3 +157,55 @@ def test_memory_and_dies_of_a_chip() -> None:
     assert nine is not None
     assert four.facts["memory mb"] == "32768"
     assert (nine.facts["memory mb"], nine.facts["dies"]) == ("65536", "2")
+
+
+def test_a_gate_says_rule_numbers_reasons_and_public_cases(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = call(capsys, "backward-parity", "--json")
+    found = json.loads(out)
+    assert (code, found["kind"]) == (0, "gate")
+    facts = found["facts"]
+    limit = facts["limit relative-error (fp32)"]
+    assert limit.startswith("0.0001 relative: ")
+    row = next(
+        r for r in load_criteria().thresholds
+        if (r.gate, r.name, r.precision) == ("backward-parity", "relative-error", "fp32")
+    )  # fmt: skip
+    assert row.reason in limit
+    assert row.source in limit
+    assert facts["scale tiny"] == "required"
+    known = [name for name in facts if name.startswith("case ")]
+    assert all("https://github.com/" in facts[name] for name in known)
+    assert known
+
+
+def test_every_gate_has_texts_of_its_own_in_both_languages() -> None:
+    texts = tomllib.loads((FOLDER / "explained.toml").read_text("utf-8"))
+    assert list(texts["gate"]) == list(gate_ids())
+    matrix = load()
+    for name in gate_ids():
+        english, chinese = (explain(name, matrix, lang) for lang in ("en", "zh"))
+        assert english is not None
+        assert chinese is not None
+        for one, other in ((english, chinese),):
+            assert not has_chinese(one.meaning + one.facts["a FAIL means"])
+            assert has_chinese(other.meaning)
+            assert has_chinese(other.facts["a FAIL means"])
+            assert len(one.facts) == len(other.facts)
+        for case in texts["gate"][name]["cases"]:
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", case["ref"])
+            assert not has_chinese(case["en"])
+            assert has_chinese(case["zh"])
+
+
+def has_chinese(text: str) -> bool:
+    return any("\u4e00" <= char <= "\u9fff" for char in text)
+
+
+def test_the_page_of_a_gate_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "resume", "--lang", "zh")
+    assert out.splitlines()[0] == "resume (判据)"
+    assert any(line.startswith("  不合格通常意味着") for line in out.splitlines())
+    assert any(line.startswith("  限值 save-points (tiny)") for line in out.splitlines())
+    assert any(line.startswith("  公开案例 ") for line in out.splitlines())

@@ -5,7 +5,7 @@
   certify explain torch_npu-0014             a claim of the matrix, or a conflict: C-15
   certify explain resume                     a gate: rule, numbers, reasons, what its FAIL means
 
-Explains one rule, gate, environment variable, error code, claim or conflict. Without a topic
+Explains one gate, rule, environment variable, error code, claim or conflict. Without a topic
 it lists what can be asked."""
 
 from __future__ import annotations

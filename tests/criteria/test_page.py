@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from certify.criteria.explained import explain_gate
 from certify.criteria.load import load_criteria
 from certify.criteria.page import BEGIN, END, main, tables
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "criteria.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "criteria.md"
 
 
 def test_the_generated_part_is_up_to_date() -> None:
@@ -25,6 +27,25 @@ def test_every_row_is_on_the_page() -> None:
         assert f"\n### {gate.id}\n" in text
     for claim in criteria.claims:
         assert claim.limits in text
+
+
+def test_the_chinese_page_has_every_gate_with_the_texts_of_explain() -> None:
+    """If not: python -m certify.criteria.page docs/zh/criteria.md"""
+    text, criteria = (DOCS / "zh" / "criteria.md").read_text(encoding="utf-8"), load_criteria()
+    assert text.partition(BEGIN)[2].partition(END)[0].strip() == tables(criteria, "zh")
+    for gate in criteria.gates:
+        said = explain_gate(gate.id, "zh")
+        assert said is not None
+        for part in (said.rule, said.meaning, *(case.text for case in said.cases)):
+            assert part in text
+
+
+def test_the_page_names_the_public_cases() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    said = explain_gate("resume")
+    assert said is not None
+    assert all(f"[{case.ref}]({case.url}): {case.text}" in text for case in said.cases)
+    assert said.cases
 
 
 def test_numbers_in_the_prose_are_those_of_the_file() -> None:

@@ -3,12 +3,15 @@
   certify reference verify qwen3-32b-4k-fsdp2      train a recorded reference again and compare
   certify reference record CAMPAIGN                keep the reference of a campaign
   certify reference import train.log --recipe qwen3-8b
+  certify reference setup llamafactory             its own environment, from a lock (2.2 GB)
+  certify reference train llamafactory --model DIR --data FILE --out DIR --set template=qwen3
+  certify reference compare RUN DIR/output         a run of ours against it, step by step
 
 Recorded trajectories of references. `verify` checks every file by its digest, trains the reference
 again (minutes) and compares step by step, by the rules of the loss curve and of the first gradient
 norms, and counts the steps that are equal bit for bit. `import` keeps what a Megatron-LM or
 MindSpeed-LLM run of yours logged; its weights and batches are not known, so that nothing is judged
-by it."""
+by it. `compare` answers FAIL beyond 1e-5 of loss or gradient norm in any step, 3 below 60 steps."""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certify.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, InfrastructureError, UsageError
+from certify.cli import reference_live
+from certify.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, InfrastructureError, UsageError
 from certify.home import home_folder
 
 if TYPE_CHECKING:
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from certify.reference.verify import Compared
 
 SCHEMA = "certify.reference/1"
-EXIT = {"PASS": EXIT_PASS, "FAIL": EXIT_FAIL, "INCONCLUSIVE": EXIT_CANNOT_JUDGE}
 _MOST_BYTES = 1 << 30  # of a log
 
 
@@ -45,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imports.add_argument("--recipe", required=True, metavar="R", help="the recipe it trained")
     for action in (record, imports):
         action.add_argument("--out", metavar="DIR", help="default: a folder under the home folder")
-    for action in (listing, verify, record, imports):
+    live = reference_live.add_actions(actions)
+    for action in (listing, verify, record, imports, *live):
         action.add_argument("--home", metavar="DIR", help="state folder (default: $CERTIFY_HOME)")
         action.add_argument("--json", action="store_true", help="one JSON document on stdout")
 
@@ -53,7 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 PASS or done, 1 FAIL, 2 usage, 3 nothing that could be trained again, 4."""
     actions = {"list": _list, "verify": _verify, "record": _record, "import": _import}
-    return actions[args.action](args)
+    live = {
+        "setup": reference_live.setup,
+        "train": reference_live.train,
+        "compare": reference_live.compare,
+    }
+    if args.action in actions:
+        return actions[args.action](args)
+    code, document, text = live[args.action](args)
+    _print(args, document, text)
+    return code
 
 
 def _print(args: argparse.Namespace, document: dict[str, Any], text: str) -> None:
@@ -103,7 +116,7 @@ def _verify(args: argparse.Namespace) -> int:
         compared = compare(known, plan, file)
     document = {**facts, **_compared(compared)}
     _print(args, document, _text(known, compared))
-    return EXIT[compared.finding.verdict]
+    return reference_live.EXIT[compared.finding.verdict]
 
 
 def _train_again(known: Recorded, home: Path, quiet: bool) -> tuple[dict[str, Any], Any]:

@@ -3,6 +3,8 @@
 examples:
   certify selftest --quick           one seed, every fault in one model that it fits
   certify selftest --seeds 20        the full table: every fault in every model that it fits
+  certify selftest --seeds 4 --first-seed 9 --json > C.json     a part of it, to be merged
+  certify selftest --merge A.json B.json C.json
   certify selftest --faults lr-off-by-one,expert-block-lost
 """
 
@@ -28,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="each fault in one model only")
     parser.add_argument("--faults", metavar="F,..", help="only these")
     parser.add_argument("--out", metavar="DIR", help="keep the runs in this folder")
+    parser.add_argument(
+        "--merge", metavar="FILE", nargs="+", help="train nothing: documents of --json as one"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
 
 
@@ -36,6 +41,12 @@ def run(args: argparse.Namespace) -> int:
     from certify.selftest.run import selftest
     from certify.selftest.table import text
 
+    if args.merge:
+        from certify.selftest.merge import merged, read_document
+
+        body = merged([read_document(Path(name)) for name in args.merge], args.merge)
+        _print(body, args.json, text)
+        return EXIT_PASS if body["verdict"] == "PASS" else EXIT_FAIL
     if args.seeds < 1:
         raise UsageError(f"{args.seeds} seeds", where="--seeds", expected="1 or more")
     names = args.faults.split(",") if args.faults else None

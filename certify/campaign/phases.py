@@ -107,6 +107,15 @@ PHASES: dict[str, Phase] = {
             gate="cross-backend",
         ),
         Phase(
+            "upgrade",
+            6,
+            ("prepare",),
+            "candidate",
+            "a checkpoint of one stack continued on another (--from-env, --to-env)",
+            "own processes on each stack",
+            gate="upgrade",
+        ),
+        Phase(
             "compare",
             8,
             ("reference", "candidate"),

@@ -18,6 +18,7 @@ from certify.errors import CannotJudgeError, UsageError
 from matrices import files
 
 if TYPE_CHECKING:
+    from certify.campaign.stacks import Stack
     from certify.recipes.scale import ScaledRecipe
 
 SCALES = ("tiny",)
@@ -41,7 +42,7 @@ class Request:
     """One campaign as asked for. recipe, public: the published facts and the model's public
     configuration; scale: the parsed scale file; fault: (side, name) or None; further_data_paths,
     max_documents: as `certify.runspec.PrepareSpec`; injections: of the worker-loss phase, None
-    for the scale's number."""
+    for the scale's number; stacks: to come from and to go to, of the upgrade phase."""
 
     recipe_id: str
     backend: str
@@ -61,6 +62,7 @@ class Request:
     further_data_paths: tuple[str, ...] = ()
     max_documents: int | None = None
     injections: int | None = None
+    stacks: tuple[Stack, Stack] | None = None
 
     @property
     def reference(self) -> str:
@@ -87,6 +89,7 @@ class Request:
             "phases": self.phases,
             "fault": self.fault,
             "injections": self.injections,
+            "stacks": [dataclasses.asdict(stack) for stack in self.stacks or ()],
             "versions": self.versions,
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

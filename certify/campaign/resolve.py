@@ -18,6 +18,7 @@ from certify.campaign.reference_side import (
     reference_backend,
 )
 from certify.campaign.request import Request, choose_scale, load_scale, training_versions
+from certify.campaign.stacks import read_stack
 from certify.criteria.load import load_criteria, required_gates
 from certify.errors import UsageError
 from certify.recipes.configuration import is_configuration
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from certify.campaign.stacks import Stack
     from certify.recipes.rows import Row
     from certify.recipes.scale import ScaledRecipe
+
+
+_ENVIRONMENTS = {"--from-env": "from_env", "--to-env": "to_env"}
 
 
 def _require_built(row: Row, public: Mapping[str, Any]) -> None:
@@ -155,6 +160,25 @@ def _injections(count: int | None) -> int | None:
     return count
 
 
+def _stacks(args: argparse.Namespace, phases: Sequence[str]) -> tuple[Stack, Stack] | None:
+    """The two stacks of the upgrade phase, which needs both, and which alone uses them."""
+    given = {option: getattr(args, name, None) for option, name in _ENVIRONMENTS.items()}
+    if "upgrade" not in phases:
+        if unused := [option for option, path in given.items() if path]:
+            raise UsageError(
+                "only the phase upgrade uses it", where=unused[0], hint="--phases upgrade"
+            )
+        return None
+    if lacking := [option for option, path in given.items() if not path]:
+        raise UsageError(
+            f"the phase upgrade without {lacking[0]}",
+            where="--phases",
+            expected="two stacks: --from-env ENV --to-env ENV",
+        )
+    before, after = (read_stack(option, str(path)) for option, path in given.items())
+    return before, after
+
+
 def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Request, list[str]]:
     """The request, and notes on choices that were made for the user.
 
@@ -195,6 +219,7 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
     datasets = configured.datasets if configured else None
     stage = configured.stage if configured else args.stage
     own = datasets.paths if datasets and data_path is None else ()
+    phases = _phases(args.phases, scale_name, stage, backend, scaled.hf_config)
     request = Request(
         recipe_id=recipe["id"],
         backend=backend,
@@ -207,12 +232,13 @@ def resolve_request(args: argparse.Namespace, words: Sequence[str]) -> tuple[Req
         scaled=scaled,
         data_path=data_path or (own[0] if own else None),
         tokenizer_path=tokenizer_path or (configured.tokenizer if configured else None),
-        phases=_phases(args.phases, scale_name, stage, backend, scaled.hf_config),
+        phases=phases,
         fault=_fault(args.inject, scaled, stage, {"candidate": backend, "reference": reference}),
         versions=training_versions(),
         command=("certify", *words),
         further_data_paths=own[1:],
         max_documents=datasets.max_samples if datasets and own else None,
         injections=_injections(args.injections),
+        stacks=_stacks(args, phases),
     )
     return request, notes

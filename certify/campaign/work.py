@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certify.campaign import commands, crossing, references, reshard, specs
+from certify.campaign import commands, crossing, references, reshard, specs, upgrading
 from certify.campaign.evidence import sign_plan
 from certify.campaign.files import read_json, write_atomic, write_json
 from certify.campaign.phases import judged_alone, requested_gates
@@ -144,6 +144,8 @@ def _requested(driver: Driver, shared: specs.Inputs, runs: Mapping[str, str]) ->
         added["worker_loss"] = worker_loss.planned(shared, scale, count)
     if "cross-backend" in phases:
         added["crossing"] = crossing.planned(shared, runs["cross-backend"])
+    if "upgrade" in phases and driver.request.stacks is not None:
+        added["upgrade"] = upgrading.planned(shared, runs["upgrade"], driver.request.stacks)
     return added
 
 
@@ -220,6 +222,11 @@ def _worker_loss(driver: Driver, name: str, run_id: str) -> Job:
 
 def _cross_backend(driver: Driver, name: str, run_id: str) -> Job:
     return crossing.job(inputs(driver), run_id, driver.state.phase("candidate").run_id or "")
+
+
+def _upgrade(driver: Driver, name: str, run_id: str) -> Job:
+    assert driver.request.stacks is not None
+    return upgrading.job(inputs(driver), run_id, driver.request.stacks)
 
 
 def _compare(driver: Driver, name: str, run_id: str) -> Job:
@@ -310,6 +317,7 @@ JOBS: dict[str, Callable[[Driver, str, str], Job]] = {
     "reshard": _reshard,
     "worker-loss": _worker_loss,
     "cross-backend": _cross_backend,
+    "upgrade": _upgrade,
     "compare": _compare,
     "report": _report,
 }

@@ -5,6 +5,7 @@ examples:
   certify run qwen3-235b --backend fsdp2 --dry-run     what would run, how long, how much disk
   certify run qwen3-235b --backend fsdp2 --inject lr-off-by-one     see a FAIL
   certify run CONFIG.yaml training.lr=2e-5             MindSpeed-LLM's FSDP2 configuration, as it is
+  certify run qwen3-235b --backend fsdp2 --phases upgrade --from-env OLD --to-env NEW
   certify run --list-phases
 """
 
@@ -53,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the phase worker-loss (default: the scale's)",
     )
+    for option, what in (("--from-env", "come from"), ("--to-env", "go to")):
+        text = f"of the phase upgrade: the stack to {what}, a virtual environment or set_env.sh"
+        parser.add_argument(option, metavar="ENV", help=text)
     parser.add_argument("--out", metavar="DIR", help="folder of the campaign")
     parser.add_argument("--fresh", action="store_true", help="never continue an interrupted one")
     parser.add_argument("--dry-run", action="store_true", help="say what would run, write nothing")

@@ -234,6 +234,8 @@ def read_evidence(campaign: Path, plan: Plan) -> Evidence:
     pairs = [(_read_run(folder, p.candidate), _read_run(folder, p.reference)) for p in plan.pairs]
     further = [hop.run for hop in (plan.reshard.hops if plan.reshard else ())]
     further += [leg.run for leg in (plan.crossing.legs if plan.crossing else ())]
+    if (up := plan.upgrade) is not None:
+        further += [up.before, up.before_again, up.after]
     hops = {run_id: _read_run(folder, run_id) for run_id in further}
     return Evidence(
         {phase: run for phase, run in read.items() if run is not None},

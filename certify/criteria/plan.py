@@ -116,6 +116,22 @@ class PlannedCrossing:
 
 
 @dataclass(frozen=True)
+class PlannedUpgrade:
+    """A checkpoint of one stack continued on another. before, before_again, after: run ids;
+    from_stack, to_stack: distribution -> version; the rest as in `PlannedResume`."""
+
+    before: str
+    before_again: str
+    after: str
+    save_step: int
+    steps: int
+    save_point: str
+    controls: tuple[str, ...]
+    from_stack: dict[str, Any]
+    to_stack: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class PlannedPair:
     """A further seed: run ids of its two sides."""
 
@@ -181,6 +197,7 @@ class Plan:
     reshard: PlannedReshard | None = None
     worker_loss: PlannedWorkerLoss | None = None
     crossing: PlannedCrossing | None = None
+    upgrade: PlannedUpgrade | None = None
     only: tuple[str, ...] = ()
     schema: str = SCHEMA
 
@@ -223,6 +240,7 @@ def parse_plan(body: Any, where: str) -> Plan:
         if isinstance(crossing, dict) and "legs" in crossing:
             crossing["legs"] = _list(PlannedLeg, crossing["legs"])
         body["crossing"] = crossing
+        body["upgrade"] = _known(PlannedUpgrade, body.get("upgrade"))
         sides = _known(PlannedSides, body.get("sides"))
         if isinstance(sides, dict):
             sides = {key: _known(PlannedSide, side) for key, side in sides.items()}

@@ -51,6 +51,20 @@ def test_false_pass_rate_of_the_trend_test(rho: float) -> None:
     assert 0.04 <= wrong / (2 * len(found)) <= 0.06
 
 
+@pytest.mark.parametrize(
+    ("true", "verdict", "least", "most"),
+    [(1.0, True, 0.03, 0.07), (1.0, False, 0.03, 0.07), (0.0, False, 0, 0.005), (2.0, True, 0, 0)],
+)
+def test_false_passes_and_false_fails_of_the_run_level_rule(
+    true: float, verdict: bool, least: float, most: float
+) -> None:
+    """Drifts of five seeds about a true value in units of the margin: the table of the docs."""
+    series = np.random.default_rng(3).standard_normal((3000, 5)) * 0.7 + true
+    found = [independent_interval(values, ALPHA) for values in series.tolist()]
+    share = sum(i is not None and equivalent(i, 1.0) is verdict for i in found) / len(found)
+    assert least <= share <= most
+
+
 def test_the_naive_interval_would_be_wrong() -> None:
     """Why blocks: independent-sample intervals miss far more often under autocorrelation."""
     found = [independent_interval(values, ALPHA) for values in ar1(0.5, 200, 1000)]

@@ -18,6 +18,7 @@ from certify.criteria.gates import (
     reshard,
     resume,
     throughput,
+    upgrade,
     worker_loss,
 )
 
@@ -40,6 +41,7 @@ GATES: dict[str, Callable[[Case], Finding]] = {
     "reshard": reshard.judge,
     "worker-loss": worker_loss.judge,
     "cross-backend": cross_backend.judge,
+    "upgrade": upgrade.judge,
     "throughput": throughput.judge,
     "memory": memory.judge,
     "neutrality": neutrality.judge,

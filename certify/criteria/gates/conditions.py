@@ -154,7 +154,7 @@ def same_stack_check(name: str, runs: list[tuple[str, Run]]) -> Check:
     first: tuple[str, dict[str, Any]] | None = None
     for phase, run in runs:
         for environment in (e for file in run.files for e in file.of(Environment)):
-            stack = _stack(environment)
+            stack = stack_of(environment)
             if first is None:
                 first = phase, stack
             for key in sorted(set(stack) | set(first[1])):
@@ -167,7 +167,8 @@ def same_stack_check(name: str, runs: list[tuple[str, Run]]) -> Check:
     return none_of(name, [], len(runs), "the same stack in every run")
 
 
-def _stack(environment: Environment) -> dict[str, Any]:
+def stack_of(environment: Environment) -> dict[str, Any]:
+    """Python, versions and kernels of one rank: what decides equality bit for bit."""
     body = dataclasses.asdict(environment)
     capability = body["effective"].get("cpu_capability")
     return {"Python": body["python"], **body["packages"], "cpu_capability": capability}

@@ -129,6 +129,18 @@ def _resume_checks(case: Case, plan: PlannedResume) -> tuple[list[Check], str]:
     assert candidate is not None
     assert again is not None
     assert resumed is not None
+    stack = [("candidate", candidate), ("candidate-again", again), (plan.phase, resumed)]
+    checks, tier = continued_checks(case, plan, candidate, again, resumed)
+    return [same_stack_check("same stack", stack), *checks], tier
+
+
+def continued_checks(
+    case: Case, plan: PlannedResume, candidate: Run, again: Run, resumed: Run
+) -> tuple[list[Check], str]:
+    """(checks, tier) of a run that continues `candidate`, of which `again` is the repetition.
+
+    Whether the three ran on one stack is not looked at here.
+    """
     last = plan.save_step + plan.steps
     window = range(plan.save_step + 1, last + 1)
     base, repeated = candidate.steps, again.steps
@@ -138,10 +150,8 @@ def _resume_checks(case: Case, plan: PlannedResume) -> tuple[list[Check], str]:
         return [undecided("uninterrupted pair", text)], "no"
     noise = _pair_noise(base, repeated, last)
     rule = _Rule(case, base, plan.save_step, plan.steps, noise)
-    stack = [("candidate", candidate), ("candidate-again", again), (plan.phase, resumed)]
     checks = [
         _pair_check(rule, last),
-        same_stack_check("same stack", stack),
         *_fresh_checks(candidate, resumed),
         _state_check(case, plan, (candidate, again), resumed),
         _batches_check(case, plan, base, resumed.steps),

@@ -28,6 +28,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "run": Command("certify.cli.run", "train a recipe and its reference, and judge it"),
     "judge": Command("certify.cli.judge", "judge the records of a campaign again"),
+    "compare": Command("certify.cli.compare", "two loss files, and what they can carry"),
     "verify": Command("certify.cli.verify", "check a bundle of evidence"),
     "selftest": Command("certify.cli.selftest", "seed known faults: which gate sees each?"),
     "recipes": Command("certify.cli.recipes", "list or show the published recipes"),

@@ -1,0 +1,1 @@
+"""Two loss files of anyone's runs, side by side, and what they can carry."""

@@ -29,11 +29,13 @@ FAMILIES = ("llama", "qwen2", "qwen3", "qwen3_moe")
 class Output(NamedTuple):
     """logits: float64 [B, S, V]. Per decoder layer with a router, tokens in sample order:
     topk: int16 [B * S, k], ascending; topk_gap: float64 [B * S], the k-th largest probability
-    minus the next (the k-th itself when there is no next)."""
+    minus the next (the k-th itself when there is no next); router: float64 [B * S, E], the
+    probabilities of all experts, empty where they are not kept."""
 
     logits: Tensor
     topk: dict[int, Tensor]
     topk_gap: dict[int, Tensor]
+    router: dict[int, Tensor]
 
 
 def read_weights(folder: str | Path) -> dict[str, Tensor]:
@@ -104,25 +106,31 @@ class Oracle:
 
     def forward(self, tokens: Tensor) -> Output:
         """tokens: int64 [B, S]."""
+        with torch.no_grad():
+            return self.differentiable(tokens)
+
+    def differentiable(self, tokens: Tensor) -> Output:
+        """The same, through which gradients flow to `weights` that ask for them."""
         eps, weights = self.config["rms_norm_eps"], self.weights
         head = weights.get("lm_head.weight", weights["model.embed_tokens.weight"])
-        routed: dict[int, tuple[Tensor, Tensor]] = {}
-        with torch.no_grad():
-            angles = self._angles(tokens.shape[1])
-            x = weights["model.embed_tokens.weight"][tokens]
-            for layer in range(self.config["num_hidden_layers"]):
-                at = f"model.layers.{layer}."
-                before = rms_norm(x, weights[at + "input_layernorm.weight"], eps)
-                x = x + self._attention(before, at + "self_attn.", angles)
-                before = rms_norm(x, weights[at + "post_attention_layernorm.weight"], eps)
-                if at + "mlp.gate.weight" in weights:
-                    update, routed[layer] = self._experts(before.flatten(0, 1), at + "mlp.")
-                    x = x + update.view_as(x)
-                else:
-                    x = x + swiglu(before, *self._mlp(at + "mlp."))
-            logits = rms_norm(x, weights["model.norm.weight"], eps) @ head.T
-        ids = {layer: found[0] for layer, found in routed.items()}
-        return Output(logits, ids, {layer: found[1] for layer, found in routed.items()})
+        routed: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        angles = self._angles(tokens.shape[1])
+        x = weights["model.embed_tokens.weight"][tokens]
+        for layer in range(self.config["num_hidden_layers"]):
+            at = f"model.layers.{layer}."
+            before = rms_norm(x, weights[at + "input_layernorm.weight"], eps)
+            x = x + self._attention(before, at + "self_attn.", angles)
+            before = rms_norm(x, weights[at + "post_attention_layernorm.weight"], eps)
+            if at + "mlp.gate.weight" in weights:
+                update, routed[layer] = self._experts(before.flatten(0, 1), at + "mlp.")
+                x = x + update.view_as(x)
+            else:
+                x = x + swiglu(before, *self._mlp(at + "mlp."))
+        logits = rms_norm(x, weights["model.norm.weight"], eps) @ head.T
+        topk, gaps, router = (
+            {layer: found[part] for layer, found in routed.items()} for part in range(3)
+        )
+        return Output(logits, topk, gaps, router)
 
     def _angles(self, length: int) -> Tensor:
         theta = float(_rope(self.config)["rope_theta"])
@@ -145,8 +153,8 @@ class Oracle:
         mixed = causal_attention(q, k, heads("v")).transpose(1, 2).flatten(2)
         return mixed @ self.weights[at + "o_proj.weight"].T
 
-    def _experts(self, x: Tensor, at: str) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """(update [n, H], (sets, gaps)): the chosen experts' outputs, weighted."""
+    def _experts(self, x: Tensor, at: str) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """(update [n, H], (sets, gaps, probabilities)): the chosen experts' outputs, weighted."""
         k = int(self.config["num_experts_per_tok"])
         probabilities = (x @ self.weights[at + "gate.weight"].T).softmax(-1)
         best, ids = probabilities.sort(dim=-1, descending=True, stable=True)
@@ -159,7 +167,7 @@ class Oracle:
             token, place = (ids[:, :k] == expert).nonzero(as_tuple=True)
             found = swiglu(x[token], *self._mlp(f"{at}experts.{expert}."))
             update[token] += chosen[token, place, None] * found
-        return update, (ids[:, :k].sort(dim=-1).values.to(torch.int16), gap)
+        return update, (ids[:, :k].sort(dim=-1).values.to(torch.int16), gap, probabilities)
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class StockOracle:
         with torch.no_grad(), _casts_lifted():
             logits, routed = self._forward(self.model, tokens)
         sets = {layer: found[0] for layer, found in routed.items()}
-        return Output(logits, sets, {layer: found[1] for layer, found in routed.items()})
+        return Output(logits, sets, {layer: found[1] for layer, found in routed.items()}, {})
 
 
 def _keep_published(module: Any, frequencies: list[str]) -> None:

@@ -78,7 +78,7 @@ def test_top_k_sets_and_gaps(tmp_path: Path) -> None:
     x = torch.zeros(2, 64, dtype=torch.float64)
     x[0, :3] = torch.tensor([4.0, 2.0, 3.0])
     x[1, 5:8] = torch.tensor([1.0, 5.0, 1.5])
-    _, (ids, gap) = model._experts(x, "model.layers.0.mlp.")
+    _, (ids, gap, _) = model._experts(x, "model.layers.0.mlp.")
     assert ids.tolist() == [[0, 2], [6, 7]]
     assert ids.dtype == torch.int16
     p = x[:, :8].softmax(-1)

@@ -17,9 +17,9 @@ class Fault:
     it; backends: those that carry it out, elsewhere it is refused; needs_experts: it acts on
     experts or their router, and changes nothing in a dense model; needs_tensor_parallel: it
     changes nothing in a layout without; needs: what else the model or data must have for it to
-    act (``tied`` embeddings, a ``router-bias``, a loss ``mask``, ``accumulation``). needs_peers:
-    it changes nothing on one rank; acts_on: where it shows, in a ``step``, in a ``save`` or in a
-    ``load``. The methods are the call points.
+    act (``tied`` embeddings, a ``router-bias``, an ``aux-loss``, a loss ``mask``,
+    ``accumulation``). needs_peers: it changes nothing on one rank; acts_on: where it
+    shows, in a ``step``, in a ``save`` or in a ``load``. The methods are the call points.
     """
 
     name = ""

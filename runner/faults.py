@@ -66,6 +66,7 @@ class AuxLossFactor(Fault):
 
     name = "aux-loss-zero"
     needs_experts = True
+    needs = "aux-loss"
     gates = ("backward-parity", "loss-curve")
 
     factor = 0.0
@@ -79,6 +80,7 @@ class AuxLossDoubled(AuxLossFactor):
 
     name = "aux-loss-doubled"
     needs_experts = True
+    needs = "aux-loss"
     gates = ("backward-parity", "loss-curve")
 
     factor = 2.0
@@ -255,6 +257,7 @@ class ReferenceAuxZero(Fault):
 
     name = "reference-aux-zero"
     needs_experts = True
+    needs = "aux-loss"
     backends = ("mcore",)
     side = "reference"
     gates = ("plan-followed", "backward-parity", "loss-curve")

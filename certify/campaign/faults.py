@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # What a fault may need (`runner.callpoints.Fault.needs`), for people.
 _NEEDS = {
+    "aux-loss": "auxiliary loss of its routers",
     "tied": "tied embeddings",
     "router-bias": "bias in its routers' choice",
     "mask": "labels left out of the loss",

@@ -118,6 +118,7 @@ def _fault(
     has = {
         "tied": bool(config.get("tie_word_embeddings")),
         "router-bias": scaled.training.get("router_bias_update_rate", 0) > 0,
+        "aux-loss": scaled.training.get("aux_loss_coef", 0) > 0,
         "mask": stage == "sft",
         "accumulation": _accumulates(scaled),
     }

@@ -34,6 +34,7 @@ class Case:
         found = {
             "tied": bool(self.model.get("tie_word_embeddings")),
             "router-bias": bool(self.training.get("router_bias_update_rate")),
+            "aux-loss": self.training.get("aux_loss_coef", 0) > 0,
             "mask": self.masked,
             "accumulation": True,
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from certify.criteria.evidence import read_evidence
@@ -11,14 +11,14 @@ from certify.criteria.judge import judge, judge_gate
 from certify.criteria.load import load_criteria
 from certify.criteria.outcome import FAIL, PASS
 from certify.criteria.plan import parse_plan
-from certify.records import Collective
+from certify.records import Collective, Step
 from certify.selftest.trials import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from certify.criteria.evidence import Evidence
-    from certify.records import Step
+    from certify.records import RecordFile
     from certify.selftest.trials import Trial
 
 # Rules in use elsewhere: relative difference of each loss over so many steps, and equality.
@@ -63,6 +63,8 @@ def outcome(trial: Trial) -> Outcome:
     """Judge the records of one trial."""
     plan = parse_plan(json.loads(json.dumps(plan_of(trial))), "plan.json")
     evidence = read_evidence(trial.ground.layout.root, plan)
+    if trial.last_step is not None:
+        evidence = first_steps(evidence, trial.last_step)
     case, seed = trial.ground.case.name, trial.ground.seed
     if trial.fault is None:
         verdict = judge(plan, evidence, load_criteria())
@@ -75,6 +77,20 @@ def outcome(trial: Trial) -> Outcome:
     return Outcome(
         trial.fault, case, seed, tuple(reasons), trial.gates, _usual(evidence, trial), None, reasons
     )
+
+
+def first_steps(evidence: Evidence, last: int) -> Evidence:
+    """The records without steps after `last`: a short run is judged beside the start of others."""
+
+    def cut(file: RecordFile) -> RecordFile:
+        kept = (r for r in file.records if not (isinstance(r, Step) and r.step > last))
+        return replace(file, records=tuple(kept))
+
+    runs = {
+        phase: replace(run, files=tuple(cut(file) for file in run.files))
+        for phase, run in evidence.runs.items()
+    }
+    return replace(evidence, runs=runs)
 
 
 def _wrong_collective(evidence: Evidence) -> bool:

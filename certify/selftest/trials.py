@@ -56,6 +56,16 @@ class Trial:
     compare: CompareSpec | None
     hops: tuple[dict[str, Any], ...] = ()
 
+    @property
+    def last_step(self) -> int | None:
+        """Where a run from the start ends before its plan does; None where no run does."""
+        return self.ground.shared["fault"]["steps"] if self.is_short else None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its own run is one of first steps only."""
+        return self.fault is not None and "candidate-again" not in self.runs
+
 
 def ground(case: Case, seed: int, shared: Mapping[str, Any], root: Path) -> Ground:
     """A ground under a folder."""
@@ -200,7 +210,7 @@ def plan_of(trial: Trial) -> dict[str, Any]:
             "requested": ["reshard"],
             "reshard": {"save_step": save_step, "hops": list(trial.hops)},
         }
-    return build_plan(
+    plan = build_plan(
         inputs(trial.ground, fault),
         scale="tiny",
         stage="pretrain",
@@ -208,3 +218,6 @@ def plan_of(trial: Trial) -> dict[str, Any]:
         runs=trial.runs,
         requested=added,
     )
+    if trial.last_step is not None:
+        plan["expected"]["steps"] = plan["expected"]["steps"][: trial.last_step]
+    return plan

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
 
 from certify.cli import main
+from certify.criteria.judge import judge_gate
+from certify.criteria.load import load_criteria
+from certify.criteria.plan import parse_plan
+from certify.records import Step
 from certify.selftest.cases import read_cases
-from certify.selftest.outcome import BITWISE, Outcome, usual_rules
+from certify.selftest.outcome import BITWISE, Outcome, first_steps, usual_rules
 from certify.selftest.run import chosen
 from certify.selftest.table import document, text
 from tests.criteria.synthetic import Campaign
@@ -39,6 +44,8 @@ def test_a_fault_is_tried_where_it_changes_something() -> None:
     assert cases_of(needs="tied") == ["dense"]
     assert cases_of(needs="mask") == ["masked"]
     assert cases_of(needs="router-bias") == ["bias"]
+    # The routers of the case with a bias balance without an auxiliary loss.
+    assert cases_of(needs="aux-loss", needs_experts=True) == ["moe", "alone"]
     assert cases_of(needs_tensor_parallel=True) == []
     # Of the reference's side: where Megatron-Core trains it.
     assert cases_of(side="reference", backends=["mcore"]) == ["moe", "dense", "masked", "alone"]
@@ -111,3 +118,26 @@ def test_a_folder_that_holds_something_is_refused(
     (tmp_path / "mine").write_text("x")
     assert main(["selftest", "--out", str(tmp_path)]) == 2
     assert "not empty" in capsys.readouterr().err
+
+
+def test_a_short_run_departs_from_its_plan_only_by_its_fault() -> None:
+    """Else plan-followed would see steps that are missing in every trial, whatever the fault."""
+    campaign = Campaign()
+    for phase in ("candidate-again", "reference-again", "resume"):
+        campaign.drop_run(phase)
+    campaign.plan["runs"] = {p: campaign.plan["runs"][p] for p in ("candidate", "reference")}
+    campaign.drop("candidate", lambda r: isinstance(r, Step) and r.step > 15)
+
+    def verdict(cut: bool) -> str:
+        plan = dict(campaign.plan)
+        evidence = campaign.evidence()
+        if cut:
+            expected = plan["expected"]
+            plan["expected"] = {**expected, "steps": expected["steps"][:15]}
+            evidence = first_steps(evidence, 15)
+        parsed = parse_plan(json.loads(json.dumps(plan)), "plan.json")
+        return judge_gate("plan-followed", parsed, evidence, load_criteria()).verdict
+
+    assert (verdict(cut=False), verdict(cut=True)) == ("FAIL", "PASS")
+    campaign.edit_step("candidate", 9, lr=1.0)
+    assert verdict(cut=True) == "FAIL"
